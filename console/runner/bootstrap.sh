@@ -103,10 +103,11 @@ make_venv() {
     }
 }
 
-# The agents' SDK is a distribution of its own; here it is imported from its folder.
-link_sdk() {
+# The product is not a distribution: its folder is put on the path, so that every tool finds it from
+# wherever it is run. The agents' SDK is one, and here it is imported from its folder.
+link_sources() {
     site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-    printf '%s\n' "$root/sdk/src" "$root/sdk" > "$site/countersign-sdk.pth"
+    printf '%s\n' "$root" "$root/sdk/src" "$root/sdk" > "$site/countersign.pth"
 }
 
 ! fresh || exit 0
@@ -127,6 +128,6 @@ rm -f "$stamp"
 [ -n "$uv" ] || install_uv
 say "installing the locked dependencies"
 install_lock
-link_sdk
+link_sources
 wanted > "$stamp"
 say "ready: $("$venv/bin/python" --version)"
