@@ -5,6 +5,9 @@ from approvals.models.requests import ApprovalRequest
 from operations.ids import uuid7
 from operations.models import Operation
 
+PENDING_KINDS = ("approval", "resolution", "enrolment")
+CHOICES = ("settle-committed", "settle-absent", "release", "compensate")
+
 
 class PendingStatement(models.Model):
     """Bytes that the server built and one person may sign: five minutes, one try, one session."""
@@ -23,6 +26,17 @@ class PendingStatement(models.Model):
     created_at = models.DateTimeField(db_default=models.functions.Now())
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
+    outcome = models.TextField(
+        null=True, help_text="What its one try became: a decision id, or `refused:<code>`."
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(kind__in=PENDING_KINDS), name="pendingstatement_kind_is_known"
+            )
+        ]
+        indexes = [models.Index(fields=["expires_at"], name="pendingstatement_by_expiry")]
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.user}"
@@ -72,11 +86,21 @@ class Decision(SignedByAPerson):
 class Resolution(SignedByAPerson):
     """One person's signed settlement of an UNKNOWN operation."""
 
-    operation = models.ForeignKey(Operation, models.PROTECT, related_name="resolutions")
+    operation = models.ForeignKey(
+        Operation, models.PROTECT, related_name="resolutions", db_index=False
+    )
     choice = models.TextField(help_text="settle-committed, settle-absent, release or compensate.")
     provider_ref = models.TextField(null=True)
     evidence_sha256 = models.TextField()
     applied = models.BooleanField(default=True, help_text="False: waits for a second person.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(choice__in=CHOICES), name="resolution_choice_is_known"
+            )
+        ]
+        indexes = [models.Index(fields=["operation"], name="resolution_by_operation")]
 
     def __str__(self) -> str:
         return f"{self.choice} by {self.user}"

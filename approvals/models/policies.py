@@ -8,14 +8,19 @@ class Policy(models.Model):
     version = models.PositiveIntegerField(help_text="Catalogue version that brought this row.")
     superseded_in = models.PositiveIntegerField(null=True)
     rank = models.PositiveIntegerField()
-    match = models.JSONField(default=dict, help_text="environment, tool, tool class, agent, when (CEL).")
+    match = models.JSONField(
+        default=dict, help_text="environment, namespace, tool, class, agent, when (CEL)."
+    )
     tier = models.TextField(default="T2")
     quorum = models.PositiveIntegerField(default=1)
     groups = models.JSONField(default=list)
     min_custody = models.TextField(default="A2")
     expires_minutes = models.PositiveIntegerField(default=60)
     document = models.JSONField(default=dict, help_text="The rule as published, every field.")
-    sha256 = models.TextField()
+    sha256 = models.TextField(help_text="Hex SHA-256 of the JCS form of `document`.")
+    published_by = models.TextField(
+        blank=True, default="", help_text="Actor who published it; may not approve under it."
+    )
 
     class Meta:
         constraints = [

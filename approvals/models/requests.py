@@ -51,7 +51,11 @@ class ApprovalRequest(Scoped):
                 fields=["expires_at"],
                 condition=models.Q(status="pending"),
                 name="approvalrequest_by_expiry",
-            )
+            ),
+            models.Index(
+                fields=["environment", "namespace", "status", "id"],
+                name="approvalrequest_by_status",
+            ),
         ]
 
     def __str__(self) -> str:
