@@ -14,11 +14,15 @@ class Attempt(models.Model):
     )
     number = models.IntegerField()
     attempt_id = models.TextField(help_text="The sender's own id for this try.")
-    origin = models.TextField(default="claim", help_text="claim, record or hearsay (never granted).")
+    origin = models.TextField(
+        default="claim", help_text="claim, record or hearsay (never granted)."
+    )
     layer = models.TextField(blank=True, default="")
     worker = models.TextField(blank=True, default="")
     runtime = models.UUIDField(null=True)
-    versions = models.JSONField(null=True, help_text="agent, prompt, code where they differ from the run's.")
+    versions = models.JSONField(
+        null=True, help_text="agent, prompt, code where they differ from the run's."
+    )
     grant = models.TextField(null=True, help_text="Handle of the approval that this attempt spent.")
 
     standing = models.TextField(default="live")
@@ -37,6 +41,7 @@ class Attempt(models.Model):
     ended_at = models.DateTimeField(null=True)
     outcome = models.TextField(null=True, help_text="committed, failed, unknown, lapsed.")
     provider_ref = models.TextField(null=True)
+    result_sha256 = models.BinaryField(max_length=32, null=True)
     error_type = models.TextField(null=True)
     http_status = models.IntegerField(null=True)
     error_replayed = models.BooleanField(default=False)

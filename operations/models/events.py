@@ -24,7 +24,7 @@ class Event(Scoped):
     operation = models.ForeignKey(
         Operation, models.PROTECT, null=True, related_name="events", db_index=False
     )
-    run = models.ForeignKey(Run, models.PROTECT, null=True, db_index=False)
+    run = models.ForeignKey(Run, models.PROTECT, null=True, db_index=False, db_constraint=False)
     version = models.IntegerField(null=True, help_text="The operation's version that it made.")
     type = models.TextField()
     from_state = models.TextField(null=True)

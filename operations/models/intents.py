@@ -13,6 +13,7 @@ from operations.models.catalogue import TOOL_CLASSES
 from operations.models.runs import Run
 from operations.models.scoped import Scoped, environment_is_known
 
+RELEASE_REASONS = ("safe", "replay", "absent", "signed")
 GATES = ("none", "waiting", "granted", "refused", "revoked")
 
 
@@ -20,7 +21,8 @@ class Operation(Scoped):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     idem_key = models.TextField(db_collation="C")
     derived_key = models.TextField(
-        db_collation="C", help_text="Digest of (run, step, call, position); equals idem_key unless the runtime brought its own."
+        db_collation="C",
+        help_text="Digest of (run, step, call, position); equals idem_key unless the runtime brought its own.",
     )
     run = models.ForeignKey(Run, models.PROTECT, related_name="operations", db_index=False)
     step = models.IntegerField()
@@ -40,6 +42,10 @@ class Operation(Scoped):
     compensates = models.ForeignKey(
         "self", models.PROTECT, null=True, related_name="compensations", db_index=False
     )
+    compensation_slot = models.UUIDField(
+        null=True,
+        help_text="The original's id while this compensation holds its place; null once FAILED.",
+    )
     superseded_by = models.ForeignKey(
         "self", models.PROTECT, null=True, related_name="supersedes", db_index=False
     )
@@ -51,6 +57,11 @@ class Operation(Scoped):
     closed = models.BooleanField(default=False, help_text="The intent is no longer wanted.")
     waiting_on = models.TextField(null=True)
     waiting_until = models.DateTimeField(null=True)
+
+    release_reason = models.TextField(
+        null=True,
+        help_text="Why it may run again (safe, replay, absent, signed); null once claimed.",
+    )
 
     # The gate: what approvals decided, on the row that claim, consume and sending lock.
     gate = models.TextField(default="none")
@@ -82,10 +93,11 @@ class Operation(Scoped):
                 fields=["environment", "namespace", "derived_key"],
                 name="operation_call_is_unique",
             ),
+            # Not `compensates` where the state is not FAILED: a state in an index's predicate
+            # would end HOT updates for every operation.
             models.UniqueConstraint(
-                fields=["compensates"],
-                condition=models.Q(compensates__isnull=False)
-                & ~models.Q(state__in=[states.FAILED]),
+                fields=["compensation_slot"],
+                condition=models.Q(compensation_slot__isnull=False),
                 name="operation_has_one_live_compensation",
             ),
             models.CheckConstraint(
@@ -105,6 +117,11 @@ class Operation(Scoped):
                 name="operation_waits_on_something_until_terminal",
             ),
             models.CheckConstraint(
+                condition=models.Q(release_reason=None)
+                | models.Q(release_reason__in=RELEASE_REASONS),
+                name="operation_release_reason_is_known",
+            ),
+            models.CheckConstraint(
                 condition=models.Q(gate__in=GATES), name="operation_gate_is_known"
             ),
             models.CheckConstraint(
@@ -112,8 +129,7 @@ class Operation(Scoped):
                 name="operation_tool_class_is_known",
             ),
             models.CheckConstraint(
-                condition=models.Q(state=states.INVOKED)
-                ^ models.Q(lease_expires_at__isnull=True),
+                condition=models.Q(state=states.INVOKED) ^ models.Q(lease_expires_at__isnull=True),
                 name="operation_has_a_lease_while_invoked",
             ),
             environment_is_known("operation"),
@@ -151,7 +167,9 @@ class Standing(models.Model):
     tool = models.TextField(db_collation="C")
     waiting_on = models.TextField(null=True)
     gate = models.TextField()
-    due_at = models.DateTimeField(null=True, help_text="Lease end while INVOKED, else waiting_until.")
+    due_at = models.DateTimeField(
+        null=True, help_text="Lease end while INVOKED, else waiting_until."
+    )
     since = models.DateTimeField()
 
     class Meta:
@@ -163,6 +181,12 @@ class Standing(models.Model):
                 fields=["due_at"],
                 condition=models.Q(state=states.INVOKED),
                 name="standing_by_lease_end",
+            ),
+            models.Index(
+                fields=["due_at"],
+                condition=models.Q(state=states.PENDING, waiting_on="runtime")
+                & models.Q(due_at__isnull=False),
+                name="standing_by_window_end",
             ),
         ]
 

@@ -11,7 +11,9 @@ class Payload(models.Model):
     bytea, because jsonb reorders members, respells numbers and refuses NUL.
     """
 
-    operation = models.ForeignKey(Operation, models.PROTECT, related_name="payloads", db_index=False)
+    operation = models.ForeignKey(
+        Operation, models.PROTECT, related_name="payloads", db_index=False
+    )
     kind = models.TextField()
     attempt_number = models.IntegerField(default=0)
     body = models.BinaryField(null=True)

@@ -89,6 +89,11 @@ class InboxItem(Scoped):
                 name="inboxitem_is_kept_once",
             )
         ]
+        indexes = [
+            models.Index(
+                fields=["id"], condition=models.Q(matched_at=None), name="inboxitem_not_matched"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.source} for {self.idem_key[:12]}"

@@ -31,6 +31,7 @@ class Run(Scoped):
             ),
             models.UniqueConstraint(
                 fields=["environment", "namespace", "trigger"],
+                condition=models.Q(trigger__isnull=False),
                 name="run_trigger_is_unique_in_namespace",
             ),
             models.CheckConstraint(
