@@ -20,7 +20,7 @@ setup:  ## make .venv from the lock; quick when nothing changed
 	@sh console/runner/bootstrap.sh
 
 run: setup  ## start everything in DATA_DIR and serve it on PORT; DEMO=0 starts empty
-	@exec $(python) -m console.runner --port "$(PORT)" --data-dir "$(DATA_DIR)" --demo "$(DEMO)"
+	@exec $(python) -m console.runner --die-with-parent --port "$(PORT)" --data-dir "$(DATA_DIR)" --demo "$(DEMO)"
 
 test: setup  ## every test, browser and crash tests included
 	@$(python) -m pytest $(ARGS)

@@ -76,7 +76,7 @@ install_uv() {
 
 install_lock() {
     if [ -n "$uv" ]; then
-        "$uv" pip install --quiet --python "$venv/bin/python" --require-hashes -r "$lock" && return
+        "$uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes -r "$lock" && return
         say "uv could not install the lock; trying pip"
     fi
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \

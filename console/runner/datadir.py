@@ -56,8 +56,8 @@ class DataDir:
     @classmethod
     def from_environment(cls) -> Self:
         """The folder that DATA_DIR names; ``.data`` beside manage.py when it names none."""
-        root = Path(__file__).resolve().parents[2]
-        return cls(root / (os.environ.get("DATA_DIR", "").strip() or ".data"))
+        named = os.environ.get("DATA_DIR", "").strip()
+        return cls(named or Path(__file__).resolve().parents[2] / ".data")
 
     def create(self) -> None:
         """Make the folder, readable by its owner alone."""

@@ -64,9 +64,14 @@ def child_setup(
             os.setgid(account.pw_gid)
             os.setuid(account.pw_uid)
         # After the change of credentials, which would clear it.
-        if _libc is not None:
-            _libc.prctl(_PR_SET_PDEATHSIG, at_parent_death, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
+        end_with_parent(at_parent_death)
+        if os.getppid() != parent:
+            os._exit(1)
 
     return setup
+
+
+def end_with_parent(at_parent_death: signal.Signals) -> None:
+    """Ask the kernel to send this process a signal when its parent dies (Linux only)."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, at_parent_death, 0, 0, 0)
