@@ -1,1 +1,1 @@
-"""The top floor: settings, pages for people, the API for agents, alerts. Imported by no other app."""
+"""The top floor: settings, pages for people, the API for agents. No other app imports it."""

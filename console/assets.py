@@ -8,7 +8,7 @@ request without one (a module that imports its neighbour) is answered by its ETa
 import gzip
 import hashlib
 import mimetypes
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
@@ -17,9 +17,9 @@ from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.storage import StaticFilesStorage
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _COMPRESSIBLE = ("text/", "application/javascript", "application/json", "image/svg+xml")
@@ -112,6 +112,4 @@ async def _respond(scope: Scope, send: Send, asset: Asset | None) -> None:
     if status != 304:
         headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send(
-        {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body}
-    )
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})

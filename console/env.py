@@ -49,9 +49,7 @@ def integer(name: str, default: int, *, at_least: int = 0) -> int:
     try:
         number = int(value)
     except ValueError:
-        raise Misconfigured(
-            name, f"is {value!r}, not a whole number", f"try {default}"
-        ) from None
+        raise Misconfigured(name, f"is {value!r}, not a whole number", f"try {default}") from None
     if number < at_least:
         raise Misconfigured(name, f"is {number}", f"it must be {at_least} or more")
     return number

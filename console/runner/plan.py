@@ -52,24 +52,19 @@ def product(plan: Plan) -> list[ChildSpec]:
         )
         for number in range(1, plan.web_processes + 1)
     ]
-    celery = ["-m", "celery", "-A", "console.celery", "--quiet"]
+    celery = "-m celery -A console.celery --quiet"
+    # Threads, not forks: the tasks wait for networks, and a killed worker leaves no orphans.
+    worker = (
+        f"{celery} worker --queues reconcile,notify,default --pool threads"
+        f" --concurrency {plan.worker_threads} --hostname local@%h --loglevel INFO"
+        " --without-gossip --without-mingle"
+    )
+    # The schedule is static, so beat keeps no file that a crash could spoil.
+    beat = f"{celery} beat --scheduler celery.beat:Scheduler --pidfile= --loglevel INFO"
     specs += [
         _python(plan, "sequencer", manage("sequencer")),
-        # Threads, not forks: the tasks wait for networks, and a killed worker leaves no orphans.
-        _python(
-            plan,
-            "worker",
-            [*celery, "worker", "--queues", "reconcile,notify,default", "--pool", "threads"]
-            + ["--concurrency", str(plan.worker_threads), "--hostname", "local@%h"]
-            + ["--without-gossip", "--without-mingle", "--loglevel", "INFO"],
-        ),
-        # The schedule is static, so beat keeps no file that a crash could spoil.
-        _python(
-            plan,
-            "beat",
-            [*celery, "beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", ""]
-            + ["--loglevel", "INFO"],
-        ),
+        _python(plan, "worker", worker.split()),
+        _python(plan, "beat", beat.split()),
     ]
     if plan.demo:
         provider = ["-m", "crashlab.provider", "--data", str(plan.data_dir / "provider")]

@@ -9,7 +9,7 @@ class PortTaken(Exception):
 
 
 def free_port(preferred: int = 0) -> int:
-    """A port on the loopback address that nobody listens on now; the preferred one if it is free."""
+    """A port on the loopback address that nobody listens on; the preferred one if it is free."""
     for port in (preferred, 0) if preferred else (0,):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

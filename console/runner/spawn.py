@@ -34,8 +34,12 @@ def privileges_for_postgres() -> Privileges:
     if os.geteuid() != 0:
         return Privileges.KEEP
     probe = "import os; os.unshare(os.CLONE_NEWUSER); raise SystemExit(os.geteuid() == 0)"
-    if _LINUX and subprocess.run([sys.executable, "-ISc", probe], stderr=-3).returncode == 0:  # noqa: S603
-        return Privileges.NAMESPACE
+    if _LINUX:
+        found = subprocess.run(
+            [sys.executable, "-ISc", probe], stderr=subprocess.DEVNULL, check=False
+        )
+        if found.returncode == 0:
+            return Privileges.NAMESPACE
     return Privileges.NOBODY
 
 

@@ -42,7 +42,7 @@ class Services:
         with log.open("ab") as out:
             process = subprocess.Popen(
                 service.argv,
-                preexec_fn=service.preexec,
+                preexec_fn=service.preexec,  # noqa: PLW1509 -- one thread so far
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
