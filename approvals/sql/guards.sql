@@ -33,25 +33,32 @@ BEGIN
     RETURN NEW;
 END $$;
 
-CREATE TRIGGER decision_keep BEFORE UPDATE ON approvals_decision
+CREATE OR REPLACE TRIGGER decision_keep BEFORE UPDATE ON approvals_decision
     FOR EACH ROW EXECUTE FUNCTION approvals_keep_signed('{counts}');
-CREATE TRIGGER decision_no_delete BEFORE DELETE ON approvals_decision
+CREATE OR REPLACE TRIGGER decision_no_delete BEFORE DELETE ON approvals_decision
     FOR EACH ROW EXECUTE FUNCTION approvals_refuse();
 
-CREATE TRIGGER resolution_keep BEFORE UPDATE ON approvals_resolution
+CREATE OR REPLACE TRIGGER resolution_keep BEFORE UPDATE ON approvals_resolution
     FOR EACH ROW EXECUTE FUNCTION approvals_keep_signed('{applied}');
-CREATE TRIGGER resolution_no_delete BEFORE DELETE ON approvals_resolution
+CREATE OR REPLACE TRIGGER resolution_no_delete BEFORE DELETE ON approvals_resolution
     FOR EACH ROW EXECUTE FUNCTION approvals_refuse();
 
-CREATE TRIGGER approvalrequest_keep BEFORE UPDATE ON approvals_approvalrequest
+CREATE OR REPLACE TRIGGER approvalrequest_keep BEFORE UPDATE ON approvals_approvalrequest
     FOR EACH ROW EXECUTE FUNCTION approvals_keep_signed(
         '{status,version,decided_at,used_at,claim_id,attempt_number}');
-CREATE TRIGGER approvalrequest_no_delete BEFORE DELETE ON approvals_approvalrequest
+CREATE OR REPLACE TRIGGER approvalrequest_no_delete BEFORE DELETE ON approvals_approvalrequest
     FOR EACH ROW EXECUTE FUNCTION approvals_refuse();
 
-CREATE TRIGGER grant_keep BEFORE UPDATE ON approvals_grant
+CREATE OR REPLACE TRIGGER grant_keep BEFORE UPDATE ON approvals_grant
     FOR EACH ROW EXECUTE FUNCTION approvals_keep_spent();
-CREATE TRIGGER grant_no_delete BEFORE DELETE ON approvals_grant
+CREATE OR REPLACE TRIGGER grant_no_delete BEFORE DELETE ON approvals_grant
     FOR EACH ROW EXECUTE FUNCTION approvals_refuse();
+
+CREATE OR REPLACE TRIGGER decision_no_truncate BEFORE TRUNCATE ON approvals_decision
+    FOR EACH STATEMENT EXECUTE FUNCTION approvals_refuse();
+CREATE OR REPLACE TRIGGER resolution_no_truncate BEFORE TRUNCATE ON approvals_resolution
+    FOR EACH STATEMENT EXECUTE FUNCTION approvals_refuse();
+CREATE OR REPLACE TRIGGER grant_no_truncate BEFORE TRUNCATE ON approvals_grant
+    FOR EACH STATEMENT EXECUTE FUNCTION approvals_refuse();
 
 INSERT INTO approvals_grantepoch (id, epoch) VALUES (1, 1) ON CONFLICT DO NOTHING;
