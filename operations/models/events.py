@@ -4,13 +4,14 @@ from typing import Any
 
 from django.db import models
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Now
 
 from operations.models.intents import Operation
 from operations.models.runs import Run
 from operations.models.scoped import Scoped
 
 
-class Xid8Field(models.Field):
+class Xid8Field(models.TextField):
     """Postgres xid8: which transaction wrote the row, for reading by snapshot."""
 
     def db_type(self, connection: Any) -> str:
@@ -51,7 +52,7 @@ class SealedEvent(models.Model):
 
     seq = models.BigIntegerField(primary_key=True)
     event = models.OneToOneField(Event, models.PROTECT, related_name="sealed")
-    sealed_at = models.DateTimeField(db_default=models.functions.Now())
+    sealed_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:
         return f"#{self.seq}"

@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models.functions import Now
 
 from operations import states
 from operations.ids import handle, uuid7
@@ -17,7 +18,7 @@ class Incident(Scoped):
     cause = models.TextField(help_text="What makes it the same incident when met again.")
     details = models.JSONField(default=dict, help_text="Ids, digests and words; never args.")
     times_seen = models.IntegerField(default=1)
-    opened_at = models.DateTimeField(db_default=models.functions.Now())
+    opened_at = models.DateTimeField(db_default=Now())
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.TextField(null=True)
     resolved_at = models.DateTimeField(null=True)

@@ -6,6 +6,7 @@ The wide row carries no index on anything that changes, so that its updates stay
 """
 
 from django.db import models
+from django.db.models.functions import Now
 
 from operations import states
 from operations.ids import handle, uuid7
@@ -22,7 +23,7 @@ class Operation(Scoped):
     idem_key = models.TextField(db_collation="C")
     derived_key = models.TextField(
         db_collation="C",
-        help_text="Digest of (run, step, call, position); equals idem_key unless the runtime brought its own.",
+        help_text="Digest of (run, step, call, position): idem_key, unless the runtime brought one.",
     )
     run = models.ForeignKey(Run, models.PROTECT, related_name="operations", db_index=False)
     step = models.IntegerField()
@@ -80,8 +81,8 @@ class Operation(Scoped):
     verdict = models.JSONField(null=True)
     flags = models.JSONField(default=list, help_text="Hints such as id_reused, version_changed.")
     replays = models.IntegerField(default=0, help_text="Answers given from the recorded result.")
-    created_at = models.DateTimeField(db_default=models.functions.Now())
-    updated_at = models.DateTimeField(db_default=models.functions.Now())
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [

@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models.functions import Now
 
 from operations.models.intents import Operation
 
@@ -19,7 +20,7 @@ class Payload(models.Model):
     body = models.BinaryField(null=True)
     sha256 = models.BinaryField(max_length=32)
     erased_at = models.DateTimeField(null=True)
-    created_at = models.DateTimeField(db_default=models.functions.Now())
+    created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [

@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models.functions import Now
 
 from operations.models.intents import Operation
 from operations.models.scoped import Scoped
@@ -42,7 +43,7 @@ class Record(Scoped):
     args_fingerprint = models.TextField(null=True)
     tool = models.TextField(null=True)
     occurred_at = models.DateTimeField(null=True)
-    received_at = models.DateTimeField(db_default=models.functions.Now())
+    received_at = models.DateTimeField(db_default=Now())
     runtime = models.UUIDField(null=True)
     body = models.BinaryField(null=True, help_text="The record as received, byte for byte.")
     sha256 = models.BinaryField(max_length=32)
@@ -79,7 +80,7 @@ class InboxItem(Scoped):
     body = models.BinaryField()
     sha256 = models.BinaryField(max_length=32)
     runtime = models.UUIDField(null=True)
-    received_at = models.DateTimeField(db_default=models.functions.Now())
+    received_at = models.DateTimeField(db_default=Now())
     matched_at = models.DateTimeField(null=True)
 
     class Meta:

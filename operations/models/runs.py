@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models.functions import Now
 
 from operations.ids import handle, uuid7
 from operations.models.scoped import Scoped, environment_is_known
@@ -21,7 +22,7 @@ class Run(Scoped):
     budget_currency = models.TextField(null=True)
     status = models.TextField(default="running")
     runtime = models.UUIDField(null=True, help_text="ApiKey that first named the run.")
-    created_at = models.DateTimeField(db_default=models.functions.Now())
+    created_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 
     class Meta:
