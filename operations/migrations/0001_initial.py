@@ -182,7 +182,7 @@ class Migration(migrations.Migration):
                     "derived_key",
                     models.TextField(
                         db_collation="C",
-                        help_text="Digest of (run, step, call, position): idem_key, unless the runtime brought one.",
+                        help_text="Digest of (run, step, call, position); is idem_key unless the runtime brought one.",
                     ),
                 ),
                 ("step", models.IntegerField()),

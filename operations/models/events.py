@@ -11,7 +11,7 @@ from operations.models.runs import Run
 from operations.models.scoped import Scoped
 
 
-class Xid8Field(models.TextField):
+class Xid8Field(models.TextField):  # type: ignore[type-arg]  # Django's fields are not generic
     """Postgres xid8: which transaction wrote the row, for reading by snapshot."""
 
     def db_type(self, connection: Any) -> str:

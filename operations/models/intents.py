@@ -23,7 +23,7 @@ class Operation(Scoped):
     idem_key = models.TextField(db_collation="C")
     derived_key = models.TextField(
         db_collation="C",
-        help_text="Digest of (run, step, call, position): idem_key, unless the runtime brought one.",
+        help_text="Digest of (run, step, call, position); is idem_key unless the runtime brought one.",
     )
     run = models.ForeignKey(Run, models.PROTECT, related_name="operations", db_index=False)
     step = models.IntegerField()
