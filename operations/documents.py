@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from django.conf import settings
 
 from operations import states
 from operations.ids import handle
+from operations.rows import LockedOperation
 
 _DECISIONS: Final = {
     states.INVOKED: "in_flight",
@@ -22,81 +23,6 @@ _DECISIONS: Final = {
     states.COMMITTED: "replay",
     states.FAILED: "refused",
 }
-
-
-class OperationFacts(Protocol):
-    """The columns of an operation that its document shows, named as in the table."""
-
-    @property
-    def id(self) -> UUID: ...
-    @property
-    def environment(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def idem_key(self) -> str: ...
-    @property
-    def step(self) -> int: ...
-    @property
-    def tool_call_id(self) -> str: ...
-    @property
-    def position(self) -> int | None: ...
-    @property
-    def id_missing(self) -> bool: ...
-    @property
-    def tool(self) -> str: ...
-    @property
-    def tool_class(self) -> str: ...
-    @property
-    def catalogue_version(self) -> int: ...
-    @property
-    def args_fingerprint(self) -> str | None: ...
-    @property
-    def goal(self) -> str | None: ...
-    @property
-    def amount_minor(self) -> int | None: ...
-    @property
-    def currency(self) -> str | None: ...
-    @property
-    def executor(self) -> str: ...
-    @property
-    def mode(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def failure(self) -> str | None: ...
-    @property
-    def closed(self) -> bool: ...
-    @property
-    def waiting_on(self) -> str | None: ...
-    @property
-    def waiting_until(self) -> datetime | None: ...
-    @property
-    def gate(self) -> str: ...
-    @property
-    def gate_ref(self) -> str | None: ...
-    @property
-    def gate_expires_at(self) -> datetime | None: ...
-    @property
-    def attempt_number(self) -> int: ...
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def provider_ref(self) -> str | None: ...
-    @property
-    def effect_status(self) -> str | None: ...
-    @property
-    def verdict(self) -> Mapping[str, Any] | None: ...
-    @property
-    def flags(self) -> Sequence[str]: ...
-    @property
-    def key_expires_at(self) -> datetime | None: ...
-    @property
-    def created_at(self) -> datetime: ...
-    @property
-    def updated_at(self) -> datetime: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +34,6 @@ class Beside:
     `may_have_sent`: the live attempt is unfenced or has its permit.
     """
 
-    run_id: str
     run_status: str = "running"
     result: bytes | None = None
     result_erased: bool = False
@@ -119,7 +44,10 @@ class Beside:
     may_have_sent: bool = False
 
 
-def operation_document(op: OperationFacts, beside: Beside) -> dict[str, Any]:
+NOTHING_BESIDE: Final = Beside()
+
+
+def operation_document(op: LockedOperation, beside: Beside = NOTHING_BESIDE) -> dict[str, Any]:
     """The Operation of the contract; times are RFC 3339 UTC, `result` is the parsed value."""
     op_handle = handle("op", op.id)
     return {
@@ -127,7 +55,7 @@ def operation_document(op: OperationFacts, beside: Beside) -> dict[str, Any]:
         "idem_key": op.idem_key,
         "environment": op.environment,
         "namespace": op.namespace,
-        "run_id": beside.run_id,
+        "run_id": op.run_id,
         "step": op.step,
         "tool_call_id": op.tool_call_id,
         "position": op.position,
@@ -168,7 +96,7 @@ def operation_document(op: OperationFacts, beside: Beside) -> dict[str, Any]:
     }
 
 
-def decision_of(op: OperationFacts) -> str:
+def decision_of(op: LockedOperation) -> str:
     """What a claim would get now: `execute`, `replay`, `await_approval`, `await_reconciliation`,
     `delegated`, `in_flight` or `refused`.
     """
@@ -177,7 +105,7 @@ def decision_of(op: OperationFacts) -> str:
     return _DECISIONS[op.state]
 
 
-def _decision_while_pending(op: OperationFacts) -> str:
+def _decision_while_pending(op: LockedOperation) -> str:
     if op.closed or op.gate in ("refused", "revoked"):
         return "refused"
     if op.gate == "granted":
@@ -187,7 +115,7 @@ def _decision_while_pending(op: OperationFacts) -> str:
     return "await_approval" if op.gate == "waiting" or op.waiting_on == "approval" else "execute"
 
 
-def possible_windows(op: OperationFacts, beside: Beside) -> list[str]:
+def possible_windows(op: LockedOperation, beside: Beside) -> list[str]:
     """Which crash windows nothing known excludes (W1 is over once there is an operation).
 
     A runtime's word that it was about to send does not tell W2 from W3; only the absence of a
@@ -210,7 +138,7 @@ def _windows_of_verdict(kind: str | None) -> list[str]:
     return ["W2"] if kind == "absent" else ["W2", "W3"]
 
 
-def approval_of(op: OperationFacts) -> dict[str, Any] | None:
+def approval_of(op: LockedOperation) -> dict[str, Any] | None:
     """Id, page and expiry of the approval request that gates the operation, if one does."""
     if not op.gate_ref:
         return None

@@ -1,8 +1,6 @@
 """Reading operations: one by key, lists by keyset, counts with a cap. Never an OFFSET."""
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -10,7 +8,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from operations import paging
+from operations import paging, rows
 from operations.actors import Scope
 from operations.documents import Beside, decision_of, incident_document, operation_document
 from operations.errors import not_found
@@ -18,7 +16,6 @@ from operations.paging import OperationQuery
 
 __all__ = [
     "OperationQuery",
-    "OperationRow",
     "capped_count",
     "decision_of",
     "documents_of",
@@ -28,51 +25,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class OperationRow:
-    """The columns of an operation that its document shows."""
-
-    id: UUID
-    environment: str
-    namespace: str
-    idem_key: str
-    step: int
-    tool_call_id: str
-    position: int | None
-    id_missing: bool
-    tool: str
-    tool_class: str
-    catalogue_version: int
-    args_fingerprint: str | None
-    goal: str | None
-    amount_minor: int | None
-    currency: str | None
-    executor: str
-    mode: str
-    state: str
-    version: int
-    failure: str | None
-    closed: bool
-    waiting_on: str | None
-    waiting_until: datetime | None
-    gate: str
-    gate_ref: str | None
-    gate_expires_at: datetime | None
-    attempt_number: int
-    attempts: int
-    provider_ref: str | None
-    effect_status: str | None
-    verdict: Any
-    flags: Any
-    key_expires_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-
-
-_COLUMNS: Final = tuple(OperationRow.__dataclass_fields__)
 _SELECT: Final = f"""
-SELECT {", ".join(f"o.{name}" for name in _COLUMNS)},
-       r.run_id, r.status, newer.idem_key, original.idem_key,
+SELECT {rows.COLUMNS},
+       r.status, newer.idem_key, original.idem_key,
        result.body, result.erased_at IS NOT NULL, incidents.items,
        coalesce(tries.doubt, false), coalesce(tries.sent, false)
 FROM operations_operation o
@@ -133,32 +88,25 @@ def capped_count(query: OperationQuery, cap: int = 1000) -> tuple[int, bool]:
 
 def _documents(cur: CursorWrapper, where: str, params: Sequence[Any]) -> list[dict[str, Any]]:
     cur.execute(f"{_SELECT} WHERE {where}", params)
-    return [operation_document(*_read_row(row)) for row in cur.fetchall()]
+    return [_document(row) for row in cur.fetchall()]
 
 
-def _read_row(row: Sequence[Any]) -> tuple[OperationRow, Beside]:
-    width = len(_COLUMNS)
-    op = OperationRow(*row[:width])
-    op = replace(op, verdict=_json(op.verdict), flags=_json(op.flags) or [])
-    run_id, run_status, newer, original, result, erased, items, doubt, sent = row[width:]
-    return op, Beside(
-        run_id=run_id,
-        run_status=run_status,
+def _document(row: tuple[Any, ...]) -> dict[str, Any]:
+    status, newer, original, result, erased, incidents, doubt, sent = row[rows.WIDTH :]
+    beside = Beside(
+        run_status=status,
         result=bytes(result) if result is not None else None,
         result_erased=erased,
-        incidents=_incidents(items or ()),
+        incidents=_incidents(incidents or ()),
         superseded_by=newer,
         compensates=original,
         has_doubt=doubt,
         may_have_sent=sent,
     )
+    return operation_document(rows.from_tuple(row), beside)
 
 
 def _incidents(items: Iterable[Sequence[str]]) -> list[dict[str, Any]]:
     return [
         incident_document(UUID(item), kind, datetime.fromisoformat(at)) for item, kind, at in items
     ]
-
-
-def _json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
