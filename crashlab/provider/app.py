@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+import traceback
 from typing import Any
 
 from crashlab.provider import forms, plain, reading, searching
@@ -59,6 +60,9 @@ class Provider:
         except Refused as refused:
             outcome = Outcome(refused.status, refused.body)
             headers |= refused.headers
+        except Exception:  # noqa: BLE001 (a bug of ours must look like one, not like a lost answer)
+            traceback.print_exc()
+            outcome = Outcome(501, error("api_error", "The simulator has a bug; see its output."))
         self.admin.journal.append(
             {
                 "at": began,

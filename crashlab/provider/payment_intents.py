@@ -167,7 +167,7 @@ def _succeed(shelf: Shelf, intent: dict[str, Any]) -> Outcome:
         "latest_charge": charge["id"],
     }
     shelf.change(intent)
-    shelf.effect("charge", intent, customer=intent["customer"])
+    shelf.effect("charge", intent, {"customer": intent["customer"]})
     shelf.event("charge.succeeded", charge)
     kind = "amount_capturable_updated" if held else "succeeded"
     shelf.event(f"payment_intent.{kind}", intent)

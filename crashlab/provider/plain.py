@@ -38,7 +38,7 @@ def perform(shelf: Shelf, path: str, params: dict[str, Any]) -> Outcome:
     kind, prefix, _ = ENDPOINTS[path]
     body: dict[str, Any] = {"id": new_id(prefix), "metadata": {}}
     body |= {"amount": _whole(params.get("amount")), "currency": params.get("currency")}
-    shelf.effect(kind, body, **params)
+    shelf.effect(kind, body, params)
     return Outcome(200, {"id": body["id"], "object": kind, "status": "accepted"})
 
 

@@ -46,7 +46,7 @@ def refund(shelf: Shelf, params: dict[str, Any]) -> Outcome:
         data = {"call": shelf.call.document(), "id": body["id"]}
         shelf.later(fails_after, "fail_refund", data)
     shelf.put(body)
-    shelf.effect("refund", body, payment_intent=intent["id"])
+    shelf.effect("refund", body, {"payment_intent": intent["id"]})
     shelf.event("refund.created", body)
     shelf.event("charge.refunded", charge)
     return Outcome(200, body)
@@ -109,7 +109,7 @@ def payout(shelf: Shelf, params: dict[str, Any]) -> Outcome:
 
 def _stored(shelf: Shelf, body: dict[str, Any]) -> Outcome:
     shelf.put(body)
-    shelf.effect(body["object"], body)
+    shelf.effect(body["object"], body, {})
     shelf.event(f"{body['object']}.created", body)
     return Outcome(200, body)
 

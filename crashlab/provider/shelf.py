@@ -105,7 +105,7 @@ class Shelf:
         self.put(event)
         self.events.append(event)
 
-    def effect(self, kind: str, body: dict[str, Any], **details: Any) -> None:
+    def effect(self, kind: str, body: dict[str, Any], details: dict[str, Any]) -> None:
         """Books that something happened in the world. Nothing in here ever takes one back."""
         metadata = body.get("metadata") or {}
         marker = metadata.get("idem_key") or self.call.marker
