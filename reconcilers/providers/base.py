@@ -1,0 +1,198 @@
+"""What a provider is: a folder with one `provider`, its account schema, and the looks it offers.
+
+A provider only ever reads. It knows nothing of operations, states or verdicts: it is asked
+questions, and delivers what it saw as `evidence.Look`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Protocol
+from uuid import UUID
+
+from reconcilers.evidence import Look, Way
+
+
+class ProviderError(Exception):
+    """A provider could not be asked. `permanent` means that only a person's change helps."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        permanent: bool = False,
+        status: int | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class BadConfig(ValueError):
+    """A configuration does not fit the provider's schema; the message names the field."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigField:
+    """One member of an account's configuration file."""
+
+    name: str
+    help: str
+    secret: bool = False
+    required: bool = False
+    default: Any = None
+    type: type = str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountAccess:
+    """An account opened for a session. Secrets never show in `repr`, logs or tracebacks."""
+
+    id: UUID
+    kind: str
+    name: str
+    environment: str
+    external_id: str
+    config: Mapping[str, Any]
+    secrets: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownObject:
+    """An object of ours, seen before: it must be visible, or an empty list means nothing."""
+
+    kind: str
+    id: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Did the call with this marker take effect?
+
+    `object_ids` are ids that were reported or seen; `window_from` is the first instant at which
+    the call can have been sent; `settles_at` the instant from which an empty answer may count;
+    `count_effects` asks for every object, where one would do otherwise.
+    """
+
+    operation_id: UUID
+    marker: str
+    object_kind: str
+    window_from: datetime
+    object_ids: tuple[str, ...] = ()
+    lookups: tuple[str, ...] = ()
+    settles_at: datetime | None = None
+    count_effects: bool = False
+
+    def allows(self, lookup: str) -> bool:
+        """Whether the tool's catalogue entry allows this look-up; none named allows all."""
+        return not self.lookups or lookup in self.lookups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Every look that was made for one question, oldest first."""
+
+    operation_id: UUID
+    looks: tuple[Look, ...]
+
+
+#: Called once per question, as soon as that question is done.
+Deliver = Callable[[Answer], Awaitable[None]]
+
+
+class Gate(Protocol):
+    """The engine's half of a request: its clock, its shared limits, and its circuit breaker."""
+
+    def now(self) -> datetime:
+        """The database's clock."""
+
+    async def turn(self, endpoint: str) -> None:
+        """Wait for a turn at this endpoint; raises ProviderError where the wait is too long."""
+
+    async def answered(self, endpoint: str) -> None:
+        """The provider answered, whatever it said."""
+
+    async def failed(self, endpoint: str, error: ProviderError) -> None:
+        """It did not answer, or asked to be left alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Which account and mode the credentials open."""
+
+    account_id: str
+    mode: str
+
+
+class Session(ABC):
+    """Credentials and connections of one account, for a while."""
+
+    @abstractmethod
+    async def identify(self) -> Identity:
+        """Who the credentials belong to; raises ProviderError where that cannot be asked."""
+
+    @abstractmethod
+    async def ask(
+        self, questions: Iterable[Question], known: Mapping[str, KnownObject], deliver: Deliver
+    ) -> None:
+        """Answer every question exactly once; a failure is a look that could not look."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give connections back."""
+
+
+class Provider(ABC):
+    """One kind of provider. `limits` are requests per second by endpoint, `*` for any other."""
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    fields: ClassVar[tuple[ConfigField, ...]] = ()
+    default_object: ClassVar[str] = ""
+    limits: ClassVar[Mapping[str, float]] = {"*": 10.0}
+    concurrency: ClassVar[int] = 8
+
+    @abstractmethod
+    def ways(self, object_kind: str) -> tuple[Way, ...]:
+        """The look-ups for this kind of object, and what each can prove."""
+
+    @abstractmethod
+    def open(self, access: AccountAccess, gate: Gate) -> Session:
+        """A session. Makes no request yet."""
+
+    def check_account(self, environment: str, values: Mapping[str, Any]) -> None:  # noqa: B027
+        """Raise BadConfig where complete and well-typed values still cannot be right."""
+
+    def request_lifetime(self, configured: timedelta, http_statuses: Iterable[int]) -> timedelta:
+        """L: how long after `t_emit` the provider may still act, given what attempts were told."""
+        return configured
+
+
+def parse_config(
+    provider: Provider, environment: str, document: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Split a configuration file into plain and secret values; raises BadConfig with the field."""
+    known = {config_field.name: config_field for config_field in provider.fields}
+    for name in document:
+        if name not in known:
+            raise BadConfig(f"{name}: {provider.kind} has no such field; it has {', '.join(known)}")
+    plain: dict[str, Any] = {}
+    secrets: dict[str, str] = {}
+    for name, config_field in known.items():
+        value = document.get(name, config_field.default)
+        if value in (None, ""):
+            if config_field.required:
+                raise BadConfig(f"{name}: missing ({config_field.help})")
+            continue
+        if not isinstance(value, config_field.type) or isinstance(value, bool):
+            raise BadConfig(f"{name}: expected {config_field.type.__name__} ({config_field.help})")
+        if config_field.secret:
+            secrets[name] = str(value)
+        else:
+            plain[name] = value
+    provider.check_account(environment, {**plain, **secrets})
+    return plain, secrets
