@@ -74,6 +74,7 @@ def operation_document(op: LockedOperation, beside: Beside = NOTHING_BESIDE) -> 
         "version": op.version,
         "attempts": op.attempts,
         "attempt_number": op.attempt_number,
+        "replays": op.replays,
         "result": json.loads(beside.result) if beside.result is not None else None,
         "result_erased": beside.result_erased,
         "provider_ref": op.provider_ref,

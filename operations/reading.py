@@ -1,6 +1,7 @@
 """Reading operations: one by key, lists by keyset, counts with a cap. Never an OFFSET."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -8,11 +9,11 @@ from uuid import UUID
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from operations import paging, rows
+from operations import paging, rows, states
 from operations.actors import Scope
 from operations.documents import Beside, decision_of, incident_document, operation_document
 from operations.errors import not_found
-from operations.paging import OperationQuery
+from operations.paging import Branch
 
 __all__ = [
     "OperationQuery",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 
+_UNCOMMITTED: Final = (states.UNKNOWN, states.INVOKED, states.PENDING, states.FAILED)
+_IN_SCOPE: Final = "environment = %s AND namespace = %s"
 _SELECT: Final = f"""
 SELECT {rows.COLUMNS},
        r.status, newer.idem_key, original.idem_key,
@@ -48,6 +51,25 @@ LEFT JOIN LATERAL (
     FROM operations_attempt a WHERE a.operation_id = o.id
 ) tries ON o.state IN ('PENDING', 'INVOKED')
 """  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class OperationQuery:
+    """Which operations: the same object for a list and for its badge. No scope: all of them."""
+
+    scope: Scope | None = None
+    state: str | None = None
+    tool: str | None = None
+    run: str | None = None
+    waiting_on: str | None = None
+    gate: str | None = None
+
+    @property
+    def is_open_only(self) -> bool:
+        """Whether the narrow table of what is not COMMITTED holds every answer."""
+        if self.state is not None:
+            return self.state != states.COMMITTED
+        return self.waiting_on is not None or self.gate in ("waiting", "refused")
 
 
 def read_operation(scope: Scope, idem_key: str) -> dict[str, Any]:
@@ -75,7 +97,7 @@ def list_operations(
     """
     before = paging.read_cursor(cursor)
     with connection.cursor() as cur:
-        page = paging.page(cur, query, before, limit)
+        page = paging.page(cur, _branches(cur, query), before, limit)
         items = documents_of(cur, page.ids) if page.ids else []
     return items, paging.write_cursor(page.last)
 
@@ -83,7 +105,51 @@ def list_operations(
 def capped_count(query: OperationQuery, cap: int = 1000) -> tuple[int, bool]:
     """`(count, whether there are more)`, never counting beyond `cap`."""
     with connection.cursor() as cur:
-        return paging.capped_count(cur, query, cap)
+        return paging.capped_count(cur, _branches(cur, query), cap)
+
+
+def _branches(cur: CursorWrapper, query: OperationQuery) -> list[Branch]:
+    wanted = {
+        "state": query.state,
+        "tool": query.tool,
+        "waiting_on": query.waiting_on,
+        "gate": query.gate,
+    }
+    left = {name: value for name, value in wanted.items() if value is not None}
+    scopes = paging.scopes_of(cur, query.scope)
+    if query.run is not None:
+        runs = _runs_named(cur, query.run, scopes)
+        return [_branch("run_id = %s", (run,), left) for run in runs]
+    if query.is_open_only:
+        each = [left.pop("state")] if query.state else _UNCOMMITTED
+        return [_open_branch(scope, state, left) for scope in scopes for state in each]
+    if query.tool is not None:
+        condition, indexed = f"{_IN_SCOPE} AND tool = %s", (left.pop("tool"),)
+        return [_branch(condition, (*scope, *indexed), left) for scope in scopes]
+    return [_branch(_IN_SCOPE, scope, left) for scope in scopes]
+
+
+def _branch(condition: str, params: tuple[Any, ...], left: Mapping[str, str]) -> Branch:
+    return Branch("operations_operation", condition, params, _checks(left))
+
+
+def _open_branch(scope: Scope, state: str, left: Mapping[str, str]) -> Branch:
+    condition = f"{_IN_SCOPE} AND state = %s"
+    params = (*scope, state)
+    return Branch("operations_standing", condition, params, _checks(left), "operation_id")
+
+
+def _checks(left: Mapping[str, str]) -> tuple[tuple[str, tuple[str]], ...]:
+    return tuple((f"{name} = %s", (value,)) for name, value in left.items())
+
+
+def _runs_named(cur: CursorWrapper, run_id: str, scopes: Sequence[Scope]) -> list[UUID]:
+    cur.execute(
+        "SELECT id FROM operations_run WHERE run_id = %s AND (environment, namespace) IN "
+        "(SELECT * FROM unnest(%s::text[], %s::text[]))",
+        [run_id, [scope.environment for scope in scopes], [scope.namespace for scope in scopes]],
+    )
+    return [row[0] for row in cur.fetchall()]
 
 
 def _documents(cur: CursorWrapper, where: str, params: Sequence[Any]) -> list[dict[str, Any]]:
