@@ -60,6 +60,7 @@ class LockedOperation:
     version: int
     failure: str | None
     closed: bool
+    closed_as: str | None
     waiting_on: str | None
     waiting_until: datetime | None
     release_reason: str | None

@@ -50,6 +50,31 @@ def record_event(
     return _write(cur, op, columns, event_type, (None, None), actor, data)
 
 
+def edge_sql(from_state: str, to_state: str, event_type: str, *, written: str, where: str,
+             source: str = "") -> str:
+    """CTEs `moved` and `told` that carry one edge, for statements that write more in one trip.
+
+    `written` is a SET list, `where` picks the row `o`, `source` is what they may refer to. The
+    statement binds `actor` and the event's `data` by name; `moved` returns the new row.
+    """
+    if not states.allowed(from_state, to_state, event_type):
+        raise StateConflict(f"{event_type} does not lead from {from_state} to {to_state}")
+    return f"""moved AS (
+    UPDATE operations_operation AS o
+       SET state = '{to_state}', version = o.version + 1, {written}
+      {f"FROM {source}" if source else ""}
+     WHERE {where} AND o.state = '{from_state}'
+ RETURNING o.*
+), told AS (
+    INSERT INTO operations_event
+        (environment, namespace, operation_id, run_id, version, type, from_state, to_state, actor,
+         at, data)
+    SELECT environment, namespace, id, run_id, version, '{event_type}', '{from_state}',
+           '{to_state}', %(actor)s, updated_at, %(data)s::jsonb
+      FROM moved
+)"""  # noqa: S608
+
+
 def _implied(op: LockedOperation, to_state: str, said: Mapping[str, Any]) -> dict[str, Any]:
     if to_state == states.INVOKED:
         lease_end = said["lease_expires_at"]

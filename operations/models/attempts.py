@@ -3,7 +3,8 @@ from django.db import models
 from operations.models.intents import Operation
 
 #: live: holds the lease. not_sent / no_effect: proved to have done nothing. in_doubt: may have.
-STANDINGS = ("live", "not_sent", "no_effect", "in_doubt", "committed")
+#: covered: what it did, if anything, is the effect that a replay under the same key returned.
+STANDINGS = ("live", "not_sent", "no_effect", "in_doubt", "covered", "committed")
 
 
 class Attempt(models.Model):

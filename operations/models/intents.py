@@ -23,7 +23,7 @@ class Operation(Scoped):
     idem_key = models.TextField(db_collation="C")
     derived_key = models.TextField(
         db_collation="C",
-        help_text="Digest of (run, step, call, position); is idem_key unless the runtime brought one.",
+        help_text="Digest of (run, step, call, position); is idem_key unless the runtime has one.",
     )
     run = models.ForeignKey(Run, models.PROTECT, related_name="operations", db_index=False)
     step = models.IntegerField()
@@ -56,6 +56,9 @@ class Operation(Scoped):
     version = models.IntegerField(default=1)
     failure = models.TextField(null=True)
     closed = models.BooleanField(default=False, help_text="The intent is no longer wanted.")
+    closed_as = models.TextField(
+        null=True, help_text="What it fails with once a closed intent had no effect."
+    )
     waiting_on = models.TextField(null=True)
     waiting_until = models.DateTimeField(null=True)
 
@@ -107,6 +110,10 @@ class Operation(Scoped):
             models.CheckConstraint(
                 condition=models.Q(failure=None) | models.Q(failure__in=states.FAILURES),
                 name="operation_failure_is_known",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(closed_as=None) | models.Q(closed_as__in=states.FAILURES),
+                name="operation_closed_as_is_known",
             ),
             models.CheckConstraint(
                 condition=models.Q(waiting_on=None) | models.Q(waiting_on__in=states.WAITING_ON),
