@@ -5,7 +5,10 @@ from operations.models.scoped import Scoped, environment_is_known
 
 
 class ProviderAccount(Scoped):
-    """One account at one provider, owned by exactly one (environment, namespace)."""
+    """One account at one provider, owned by exactly one (environment, namespace).
+
+    A provider gives the live and the test side of an account one id; they are two accounts here.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     kind = models.TextField(help_text="The provider's folder name, e.g. stripe.")
@@ -24,7 +27,7 @@ class ProviderAccount(Scoped):
                 name="provideraccount_name_is_unique_in_namespace",
             ),
             models.UniqueConstraint(
-                fields=["kind", "external_id"],
+                fields=["kind", "environment", "external_id"],
                 condition=~models.Q(external_id=""),
                 name="provideraccount_belongs_to_one_namespace",
             ),

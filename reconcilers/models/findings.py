@@ -52,6 +52,11 @@ class Finding(models.Model):
         ]
         indexes = [
             models.Index(fields=["account", "ended_at"], name="finding_by_account"),
+            models.Index(
+                fields=["account", "-ended_at"],
+                condition=models.Q(outcome="hit"),
+                name="finding_hit_by_account",
+            ),
         ]
 
     def __str__(self) -> str:
