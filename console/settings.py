@@ -146,6 +146,10 @@ DATABASES = {
     }
 }
 
+# Threads of one web process that run the API's services, each with a connection of its own beside
+# the pool's; requests beyond them queue.
+API_THREADS = env.integer("API_THREADS", 8)
+
 # Redis and Celery --------------------------------------------------------------------------------
 
 REDIS_URL = env.redis_url(

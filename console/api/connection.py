@@ -1,0 +1,62 @@
+"""The database connection of one worker thread: kept open, and honest about its commits."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from django.db import DatabaseError, connections
+from django.db.backends.postgresql.base import DatabaseWrapper
+
+#: No request of an agent needs longer; a lock held beyond this is somebody's fault to be told of.
+_SESSION = "-c statement_timeout=20s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+_CONNECT_SECONDS = 3
+
+
+class WorkerConnection(DatabaseWrapper):
+    """Knows whether anything was committed in this call, and whether a commit's fate is unknown.
+
+    It is not taken from the pool: a thread that lives as long as the process would hold a pooled
+    connection anyway, and a check-out costs a round trip a request.
+    """
+
+    commits = 0
+    is_commit_uncertain = False
+    was_open = False
+
+    def begin_call(self) -> None:
+        """Forget the last call."""
+        self.commits = 0
+        self.is_commit_uncertain = False
+        self.was_open = not self.is_broken()
+
+    def _commit(self) -> None:
+        try:
+            super()._commit()  # type: ignore[misc]
+        except DatabaseError:
+            # A COMMIT that was answered by an error is a rollback; without an answer, who knows.
+            if self.is_broken():
+                self.is_commit_uncertain = True
+            raise
+        self.commits += 1
+
+    def on_commit(self, func: Callable[[], object], robust: bool = False) -> None:
+        """Hooks run when the facts are stored: one that fails must not look like a failure."""
+        super().on_commit(func, robust=True)
+
+    def is_broken(self) -> bool:
+        """Whether the server end is gone."""
+        return self.connection is None or bool(self.connection.closed)
+
+
+def adopt() -> WorkerConnection:
+    """Give this thread its own lasting connection under the name `default`."""
+    parameters: dict[str, Any] = deepcopy(dict(connections.settings["default"]))
+    options = parameters["OPTIONS"]
+    options.pop("pool", None)
+    options["options"] = f"{options.get('options', '')} {_SESSION}".strip()
+    options.setdefault("connect_timeout", _CONNECT_SECONDS)
+    parameters["CONN_MAX_AGE"] = None
+    parameters["CONN_HEALTH_CHECKS"] = False
+    connection = WorkerConnection(parameters, "default")
+    connections["default"] = connection
+    return connection

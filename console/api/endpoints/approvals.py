@@ -1,0 +1,77 @@
+"""Approvals over the API: runtimes read and wait, reviewers at a command line decide."""
+
+from typing import Any
+
+from approvals import decisions, requests
+from approvals.models import ApprovalRequest
+from console.api import problems, shapes
+from console.api.endpoints.reading import operation_id, page, page_size, waiting_of
+from console.api.requests import Answer, Request, Reviewer
+from operations.actors import Scope
+from operations.ids import parse_handle
+
+
+async def read_approval(request: Request) -> Answer:
+    """`GET /api/v1/approvals/{id}`: at once, or when its operation's version differs from `since`.
+
+    Every decision raises the operation's version, so one number serves both documents.
+    """
+    wait, since = waiting_of(request)
+    process = request.process
+    document = await process.workers.run(_document, request)
+    if wait and document["version"] == since:
+        await process.waiting.wait(operation_id(document["operation"]), since, wait)
+        document = await process.side.run(_document, request)
+    return Answer(200, document)
+
+
+def list_pending(request: Request) -> Answer:
+    """`GET /api/v1/approvals?status=pending`: what this reviewer could look at."""
+    query = request.query("status", "cursor", "limit")
+    return page(
+        requests.list_approvals(
+            status=query.get("status"), cursor=query.get("cursor"), limit=page_size(query)
+        )
+    )
+
+
+def statement(request: Request) -> Answer:
+    """`POST …/statement`: the exact bytes to sign."""
+    reviewer = request.reviewer
+    found = _found(request)
+    values, _ = shapes.read(shapes.STATEMENT, request.body)
+    return Answer(
+        200,
+        decisions.start_with_ssh(
+            reviewer.user, reviewer.session, found, values["verdict"], values.get("reason", "")
+        ),
+    )
+
+
+def decide(request: Request) -> Answer:
+    """`POST …/decisions`: the signature over them."""
+    reviewer = request.reviewer
+    found = _found(request)
+    values, _ = shapes.read(shapes.DECISION, request.body)
+    return Answer(
+        200,
+        decisions.finish_with_ssh(
+            reviewer.user, reviewer.session, found, values["statement_id"], values["sshsig"]
+        ),
+    )
+
+
+def _found(request: Request) -> ApprovalRequest:
+    found = parse_handle("apr", request.params["id"])
+    row = ApprovalRequest.objects.filter(pk=found).first() if found else None
+    if row is None:
+        raise problems.not_found("There is no such approval.")
+    return row
+
+
+def _document(request: Request) -> dict[str, Any]:
+    scope: Scope | None = None if isinstance(request.caller, Reviewer) else request.runtime.scope
+    document = requests.read_approval(scope, request.params["id"])
+    if document is None:
+        raise problems.not_found("There is no such approval for this key.")
+    return {**document, "version": document["operation"]["version"]}

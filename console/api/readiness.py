@@ -1,0 +1,149 @@
+"""What the product needs to be ready, each part looked at by itself.
+
+Freshness is judged, not whether a process exists: a sequencer that runs and seals nothing fails.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import redis
+from django.conf import settings
+from django.db import Error, connection
+from django.db.migrations.executor import MigrationExecutor
+
+log = logging.getLogger(__name__)
+
+LAG_SECONDS: Final = 10.0
+SWEEP_SECONDS: Final = 30.0
+_BROKER_SECONDS: Final = 1.0
+
+#: Triggers of operations/sql/guards.sql that everything else relies on; a test compares them.
+GUARDS: Final = frozenset(
+    {
+        "operations_guard_operation",
+        "operations_guard_event",
+        "operations_event_append_only",
+        "operations_event_no_truncate",
+        "operations_sealedevent_append_only",
+        "operations_sealedevent_no_truncate",
+        "operations_payload_erasable",
+        "operations_payload_no_delete",
+        "operations_payload_no_truncate",
+        "operations_record_erasable",
+        "operations_record_no_delete",
+        "operations_record_no_truncate",
+        "operations_project_operation",
+    }
+)
+
+_TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
+
+# Events above the highest sealed id that are old enough to have been sealed by now. Ids are drawn
+# in order of birth, so the unsealed ones are at the end and few.
+_LAG = """
+SELECT extract(epoch FROM clock_timestamp() - state.ran_at)::float8,
+       extract(epoch FROM clock_timestamp() - state.swept_at)::float8,
+       (SELECT extract(epoch FROM clock_timestamp() - min(event.at))::float8
+        FROM operations_event event
+        WHERE event.id > (SELECT coalesce(max(event_id), 0) FROM operations_sealedevent
+                          WHERE seq = state.last_seq))
+FROM operations_sequencerstate state
+"""
+
+Part = dict[str, Any]
+
+
+def look() -> dict[str, Part]:
+    """Every part with whether it is well, in a worker thread. Never raises."""
+    return {
+        "database": _part(_database),
+        "migrations": _part(_migrations),
+        "guards": _part(_guards),
+        "broker": _part(_broker),
+        "sequencer": _part(_sequencer),
+        "sweep": _part(_sweep),
+    }
+
+
+def _part(check: Callable[[], str]) -> Part:
+    """A check returns what is wrong, or nothing."""
+    try:
+        wrong = check()
+    except Error:
+        wrong = "the database cannot be asked"
+        connection.close()
+    except (redis.RedisError, OSError) as error:
+        wrong = f"cannot be reached: {type(error).__name__}"
+    except Exception as error:
+        # A probe answers whatever happens; a part that cannot be looked at is not ready.
+        log.exception("a part could not be looked at")
+        wrong = type(error).__name__
+    return {"ok": not wrong, **({"detail": wrong} if wrong else {})}
+
+
+def _database() -> str:
+    with connection.cursor() as cur:
+        cur.execute("SELECT pg_is_in_recovery()")
+        return "is a standby that cannot be written" if cur.fetchone()[0] else ""
+
+
+_migrated_until = 0.0
+
+
+def _migrations() -> str:
+    """A database is never migrated backwards under a running process: a yes holds for a minute."""
+    global _migrated_until
+    if time.monotonic() < _migrated_until:
+        return ""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if plan:
+        missing = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan[:5])
+        return f"not applied: {missing}"
+    _migrated_until = time.monotonic() + 60
+    return ""
+
+
+def _guards() -> str:
+    with connection.cursor() as cur:
+        cur.execute(_TRIGGERS)
+        missing = GUARDS - {name for (name,) in cur.fetchall()}
+    return f"not installed or disabled: {', '.join(sorted(missing))}" if missing else ""
+
+
+def _broker() -> str:
+    client = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_connect_timeout=_BROKER_SECONDS,
+        socket_timeout=_BROKER_SECONDS,
+    )
+    with client:
+        client.ping()
+    return ""
+
+
+def _sequencer() -> str:
+    ran, _, unsealed = _lag()
+    if ran is None:
+        return "has never run"
+    if ran > LAG_SECONDS:
+        return f"last ran {ran:.0f} s ago"
+    if unsealed is not None and unsealed > LAG_SECONDS:
+        return f"the oldest unsealed event is {unsealed:.0f} s old"
+    return ""
+
+
+def _sweep() -> str:
+    _, swept, _ = _lag()
+    if swept is None:
+        return "no sweep has finished yet"
+    return f"the last finished sweep was {swept:.0f} s ago" if swept > SWEEP_SECONDS else ""
+
+
+def _lag() -> tuple[float | None, float | None, float | None]:
+    with connection.cursor() as cur:
+        cur.execute(_LAG)
+        row: tuple[float | None, float | None, float | None] | None = cur.fetchone()
+    return row or (None, None, None)

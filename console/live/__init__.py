@@ -1,0 +1,1 @@
+"""Server-sent events for the console: what changed, never what it says."""
