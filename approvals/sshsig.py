@@ -94,11 +94,13 @@ def verify(
     *,
     need_uv: bool = False,
     namespace: str = NAMESPACE,
+    is_passkey: bool | None = None,
 ) -> None:
     """Numbered checks, the first failure ends it.
 
     1 armour and structure, 2 the key is the trusted one, 3 namespace, 4 hash, 5 signature type
-    fits the key, 6 presence (and verification where `need_uv`) flags, 7 the signature itself.
+    fits the enrolment (where `is_passkey` is said) and the key, 6 presence (and verification
+    where `need_uv`) flags, 7 the signature itself.
     """
     sig = parse(text)
     if sig.key.blob != trusted.blob:
@@ -107,6 +109,8 @@ def verify(
         raise SignatureRefused("namespace", f"signed for {sig.namespace!r}, not {namespace!r}")
     if sig.hash_name != HASH:
         raise SignatureRefused("algorithm", f"hash {sig.hash_name} is not taken, only {HASH}")
+    if is_passkey is not None and is_passkey != (sig.kind == WEBAUTHN):
+        raise SignatureRefused("method", f"a {sig.kind} signature is not how this key signs")
     blob = to_be_signed(message, namespace)
     reader = Reader(sig.signature)
     if sig.kind == keys.ED25519 == trusted.kind:
