@@ -50,6 +50,11 @@ else:
     ]
 SECRET_KEY_FALLBACKS = env.listed("SECRET_KEY_FALLBACKS")
 
+# What grants are signed with: a folder of encrypted PKCS#8 files, mode 0600. Locally a key marked
+# `dev:` is made there on first use; in production `manage.py create_signing_key` makes one.
+SIGNING_KEY_DIR = Path(env.text("COUNTERSIGN_SIGNING_KEYS", str(DATA_DIR.path / "keys")))
+SIGNING_KEY_PASSPHRASE = env.text("COUNTERSIGN_SIGNING_PASSPHRASE", COUNTERSIGN_KEYRING[-1])
+
 # Where it is served ------------------------------------------------------------------------------
 
 PORT = env.integer("PORT", _instance.port if _instance else 8000)
