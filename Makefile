@@ -4,7 +4,8 @@
 PORT ?= 8000
 DATA_DIR ?= .data
 DEMO ?= 1
-# More words for pytest: make test ARGS="-k ledger"
+# Test processes (0: none beside the first), and more words for pytest: make test ARGS="-k ledger"
+WORKERS ?= auto
 ARGS ?=
 
 python := .venv/bin/python
@@ -23,7 +24,7 @@ run: setup  ## start everything in DATA_DIR and serve it on PORT; DEMO=0 starts 
 	@exec $(python) -m console.runner --die-with-parent --port "$(PORT)" --data-dir "$(DATA_DIR)" --demo "$(DEMO)"
 
 test: setup  ## every test, browser and crash tests included
-	@$(python) -m pytest $(ARGS)
+	@$(python) -m pytest -n "$(WORKERS)" $(ARGS)
 
 check: setup  ## lint, format, types, imports, templates, migrations, settings
 	@$(python) -m console.runner.check
