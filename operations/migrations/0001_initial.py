@@ -595,6 +595,11 @@ class Migration(migrations.Migration):
                         name="standing_by_lease_end",
                     ),
                     models.Index(
+                        condition=models.Q(("state", "UNKNOWN")),
+                        fields=["operation"],
+                        name="standing_unknown",
+                    ),
+                    models.Index(
                         condition=models.Q(
                             ("state", "PENDING"),
                             ("waiting_on", "runtime"),
@@ -701,6 +706,13 @@ class Migration(migrations.Migration):
                         ),
                         name="attempt_standing_is_known",
                     ),
+                ],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("number__gte", 2)),
+                        fields=["granted_at"],
+                        name="attempt_again_by_age",
+                    )
                 ],
             },
         ),

@@ -61,6 +61,13 @@ class Attempt(models.Model):
                 condition=models.Q(standing__in=STANDINGS), name="attempt_standing_is_known"
             ),
         ]
+        indexes = [
+            models.Index(
+                fields=["granted_at"],
+                condition=models.Q(number__gte=2),
+                name="attempt_again_by_age",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"attempt {self.number} of {self.operation_id}"

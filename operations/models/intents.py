@@ -191,6 +191,11 @@ class Standing(models.Model):
                 name="standing_by_lease_end",
             ),
             models.Index(
+                fields=["operation"],
+                condition=models.Q(state=states.UNKNOWN),
+                name="standing_unknown",
+            ),
+            models.Index(
                 fields=["due_at"],
                 condition=models.Q(state=states.PENDING, waiting_on="runtime")
                 & models.Q(due_at__isnull=False),
