@@ -19,7 +19,6 @@ from console.live.events import events
 
 _READ: Final = "operations:read"
 _WRITE: Final = "operations:write"
-_LEDGER: Final = "ledger:read"
 _V1: Final = "/api/v1"
 _OP: Final = f"{_V1}/operations/{{idem_key}}"
 _APPROVAL: Final = f"{_V1}/approvals/{{id}}"
@@ -51,16 +50,16 @@ ROUTES: Final = (
     Route("POST", f"{_APPROVAL}/decisions", approvals.decide, who="reviewer"),
     Route("POST", f"{_APPROVAL}/grant", grants.mint, scope=_WRITE),
     Route("POST", f"{_V1}/grants/{{jti}}/consume", grants.consume, scope=_WRITE),
-    Route("GET", f"{_V1}/ledger/checkpoint", later.ledger, scope=_LEDGER),
-    Route("GET", f"{_V1}/ledger/entries", later.ledger, scope=_LEDGER),
-    Route("GET", f"{_V1}/ledger/proof/inclusion", later.ledger, scope=_LEDGER),
-    Route("GET", f"{_V1}/ledger/proof/consistency", later.ledger, scope=_LEDGER),
-    Route("POST", f"{_V1}/drills", later.drills, scope="drills:write"),
+    Route("GET", f"{_V1}/ledger/checkpoint", later.ledger, who="anyone"),
+    Route("GET", f"{_V1}/ledger/entries", later.ledger, who="anyone"),
+    Route("GET", f"{_V1}/ledger/proof/inclusion", later.ledger, who="anyone"),
+    Route("GET", f"{_V1}/ledger/proof/consistency", later.ledger, who="anyone"),
+    Route("POST", f"{_V1}/drills", later.drills, who="anyone"),
     Route(
         "POST",
         "/v1/traces",
         later.traces,
-        scope=_WRITE,
+        who="anyone",
         media=(bodies.JSON, "application/x-protobuf"),
         limit=bodies.BATCH_LIMIT,
     ),
