@@ -164,8 +164,10 @@ def coverage_of(shown: Display, opened: Collection[str]) -> str:
     return "opened" if set(shown.folded) <= set(opened) else "partial"
 
 
-def finish(user: User, session: str, statement_id: str, answer: object) -> Decided:
-    """Take the one answer to a pending statement.
+def finish(
+    user: User, session: str, statement_id: str, answer: object, *, approval_id: str
+) -> Decided:
+    """Take the one answer to a pending statement about this approval.
 
     The same answer again gives the same decision; another one, or one after a refusal, is
     STATEMENT_STALE. Raises Refused with what happened.
@@ -173,6 +175,8 @@ def finish(user: User, session: str, statement_id: str, answer: object) -> Decid
     result: Decided | Refused
     with transaction.atomic(), connection.cursor() as cur:
         pending = signing.take(user, session, statement_id, KIND)
+        if pending.request_id != parse_handle("apr", approval_id):
+            raise Refused("STATEMENT_STALE", "The statement is about another approval.")
         if pending.used_at is not None:
             return _again(pending, answer)
         pending.used_at = now = rows.clock(cur)

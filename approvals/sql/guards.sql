@@ -22,7 +22,9 @@ END $$;
 
 CREATE OR REPLACE FUNCTION approvals_keep_spent() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF OLD.consumed_at IS NOT NULL THEN
+    -- The receipt is written once, just after the one statement that decides who was first.
+    IF OLD.consumed_at IS NOT NULL AND (OLD.receipt IS NOT NULL
+        OR (to_jsonb(OLD) - 'receipt') IS DISTINCT FROM (to_jsonb(NEW) - 'receipt')) THEN
         RAISE EXCEPTION 'grant % was consumed; a tombstone is for ever', OLD.jti
             USING ERRCODE = 'integrity_constraint_violation', CONSTRAINT = 'grant_is_consumed_once';
     END IF;

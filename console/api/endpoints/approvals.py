@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from approvals import decisions, requests
-from approvals.models import ApprovalRequest
+from approvals import command_line, reading
 from console.api import problems, shapes
 from console.api.endpoints.reading import operation_id, page, page_size, waiting_of
 from console.api.requests import Answer, Request, Reviewer
 from operations.actors import Scope
-from operations.ids import parse_handle
 
 
 async def read_approval(request: Request) -> Answer:
@@ -29,7 +27,7 @@ def list_pending(request: Request) -> Answer:
     """`GET /api/v1/approvals?status=pending`: what this reviewer could look at."""
     query = request.query("status", "cursor", "limit")
     return page(
-        requests.list_approvals(
+        reading.list_approvals(
             status=query.get("status"), cursor=query.get("cursor"), limit=page_size(query)
         )
     )
@@ -38,12 +36,15 @@ def list_pending(request: Request) -> Answer:
 def statement(request: Request) -> Answer:
     """`POST …/statement`: the exact bytes to sign."""
     reviewer = request.reviewer
-    found = _found(request)
     values, _ = shapes.read(shapes.STATEMENT, request.body)
     return Answer(
         200,
-        decisions.start_with_ssh(
-            reviewer.user, reviewer.session, found, values["verdict"], values.get("reason", "")
+        command_line.start(
+            reviewer.user,
+            reviewer.session,
+            request.params["id"],
+            values["verdict"],
+            values.get("reason", ""),
         ),
     )
 
@@ -51,27 +52,22 @@ def statement(request: Request) -> Answer:
 def decide(request: Request) -> Answer:
     """`POST …/decisions`: the signature over them."""
     reviewer = request.reviewer
-    found = _found(request)
     values, _ = shapes.read(shapes.DECISION, request.body)
     return Answer(
         200,
-        decisions.finish_with_ssh(
-            reviewer.user, reviewer.session, found, values["statement_id"], values["sshsig"]
+        command_line.finish(
+            reviewer.user,
+            reviewer.session,
+            request.params["id"],
+            values["statement_id"],
+            values["sshsig"],
         ),
     )
 
 
-def _found(request: Request) -> ApprovalRequest:
-    found = parse_handle("apr", request.params["id"])
-    row = ApprovalRequest.objects.filter(pk=found).first() if found else None
-    if row is None:
-        raise problems.not_found("There is no such approval.")
-    return row
-
-
 def _document(request: Request) -> dict[str, Any]:
     scope: Scope | None = None if isinstance(request.caller, Reviewer) else request.runtime.scope
-    document = requests.read_approval(scope, request.params["id"])
+    document = reading.read_approval(scope, request.params["id"])
     if document is None:
         raise problems.not_found("There is no such approval for this key.")
     return {**document, "version": document["operation"]["version"]}
