@@ -4,11 +4,15 @@ Freshness is judged, not whether a process exists: a sequencer that runs and sea
 """
 
 import logging
+import re
 import time
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import redis
+from django.apps import apps
 from django.conf import settings
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
@@ -19,25 +23,7 @@ LAG_SECONDS: Final = 10.0
 SWEEP_SECONDS: Final = 30.0
 _BROKER_SECONDS: Final = 1.0
 
-#: Triggers of operations/sql/guards.sql that everything else relies on; a test compares them.
-GUARDS: Final = frozenset(
-    {
-        "operations_guard_operation",
-        "operations_guard_event",
-        "operations_event_append_only",
-        "operations_event_no_truncate",
-        "operations_sealedevent_append_only",
-        "operations_sealedevent_no_truncate",
-        "operations_payload_erasable",
-        "operations_payload_no_delete",
-        "operations_payload_no_truncate",
-        "operations_record_erasable",
-        "operations_record_no_delete",
-        "operations_record_no_truncate",
-        "operations_project_operation",
-    }
-)
-
+_CREATES: Final = re.compile(r"CREATE OR REPLACE (?:CONSTRAINT )?TRIGGER (\w+)").findall
 _TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
 
 # Events above the highest sealed id that are old enough to have been sealed by now. Ids are drawn
@@ -106,10 +92,17 @@ def _migrations() -> str:
     return ""
 
 
+@lru_cache(maxsize=1)
+def guards() -> frozenset[str]:
+    """The triggers that the apps' `sql/guards.sql` create: what everything else relies on."""
+    files = (Path(app.path) / "sql" / "guards.sql" for app in apps.get_app_configs())
+    return frozenset(name for file in files if file.exists() for name in _CREATES(file.read_text()))
+
+
 def _guards() -> str:
     with connection.cursor() as cur:
         cur.execute(_TRIGGERS)
-        missing = GUARDS - {name for (name,) in cur.fetchall()}
+        missing = guards() - {name for (name,) in cur.fetchall()}
     return f"not installed or disabled: {', '.join(sorted(missing))}" if missing else ""
 
 
