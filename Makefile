@@ -35,9 +35,13 @@ bench: setup  ## measure the speed goals into bench/results.json
 lab: setup  ## the crash lab: kill the product at every window and count the effects
 	@$(python) -m crashlab
 
-lock:  ## resolve requirements.in anew into requirements.lock
-	@.venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.12 --no-python-downloads \
-		--generate-hashes --no-annotate --no-header requirements.in -o requirements.lock
+lock_with := .venv/bin/uv pip compile --quiet --universal --python-version 3.12 --no-python-downloads \
+	--generate-hashes --no-annotate --no-header
+
+lock:  ## resolve requirements.in anew; the image's lock is a part of the whole one
+	@$(lock_with) --upgrade requirements.in -o requirements.lock
+	@sed '/^# ---- not in the production image/,$$d' requirements.in \
+		| $(lock_with) --constraint requirements.lock - -o requirements-runtime.lock
 
 clean:  ## remove what the other targets made, except DATA_DIR
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .coverage htmlcov

@@ -59,13 +59,13 @@ SIGNING_KEY_PASSPHRASE = env.text("COUNTERSIGN_SIGNING_PASSPHRASE", COUNTERSIGN_
 
 PORT = env.integer("PORT", _instance.port if _instance else 8000)
 if PRODUCTION:
-    _base_url = env.required("COUNTERSIGN_BASE_URL", "the console's origin, as people type it")
+    _base_url = env.required("COUNTERSIGN_ORIGIN", "the console's origin, as people type it")
 else:
     _base_url = env.text(
-        "COUNTERSIGN_BASE_URL", _instance.base_url if _instance else f"http://localhost:{PORT}"
+        "COUNTERSIGN_ORIGIN", _instance.base_url if _instance else f"http://localhost:{PORT}"
     )
 # The origin in links, in alerts and for passkeys (the host name is the passkeys' relying party).
-BASE_URL, BASE_HOST = env.origin("COUNTERSIGN_BASE_URL", _base_url)
+BASE_URL, BASE_HOST = env.origin("COUNTERSIGN_ORIGIN", _base_url)
 ALLOWED_HOSTS = [BASE_HOST, *env.listed("COUNTERSIGN_ALLOWED_HOSTS")]
 if not PRODUCTION:
     ALLOWED_HOSTS += ["localhost", "127.0.0.1", "[::1]"]

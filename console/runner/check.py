@@ -24,7 +24,7 @@ _SETTINGS = {
     "DATABASE_POOL_SIZE": "0",
     "DATA_DIR": os.path.join(tempfile.gettempdir(), "countersign-check-needs-no-data"),
 }
-_PRODUCTION = {"COUNTERSIGN_MODE": "production", "COUNTERSIGN_BASE_URL": "https://c.example.com"}
+_PRODUCTION = {"COUNTERSIGN_MODE": "production", "COUNTERSIGN_ORIGIN": "https://c.example.com"}
 
 
 @dataclass(frozen=True)

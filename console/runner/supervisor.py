@@ -102,7 +102,7 @@ class Supervisor:
         instance = Instance(
             pid=os.getpid(),
             port=self.port,
-            base_url=os.environ.get("COUNTERSIGN_BASE_URL") or f"http://localhost:{self.port}",
+            base_url=os.environ.get("COUNTERSIGN_ORIGIN") or f"http://localhost:{self.port}",
             database_url=database_url,
             redis_url=redis_url,
             provider_url=f"http://127.0.0.1:{provider_port}" if provider_port else "",
@@ -155,7 +155,7 @@ class Supervisor:
             "DATABASE_URL": instance.database_url,
             "REDIS_URL": instance.redis_url,
             "PORT": str(self.port),
-            "COUNTERSIGN_BASE_URL": instance.base_url,
+            "COUNTERSIGN_ORIGIN": instance.base_url,
             "COUNTERSIGN_PROVIDER_URL": instance.provider_url,
             "DEMO": "1" if self.options.demo else "0",
             "PYTHONUNBUFFERED": "1",

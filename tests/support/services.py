@@ -81,7 +81,7 @@ def _begin() -> Services:
     environ["COUNTERSIGN_MODE"] = "local"
     environ["DATA_DIR"] = str(services.folder / "data")
     environ["DEMO"] = "0"
-    environ.pop("COUNTERSIGN_BASE_URL", None)
+    environ.pop("COUNTERSIGN_ORIGIN", None)
     environ.pop("COUNTERSIGN_DEBUG", None)
     # Tests race many threads against each other; none should wait for a pool's slot.
     environ["DATABASE_POOL_SIZE"] = "0"
