@@ -54,7 +54,7 @@ def next_look(
 
 
 def next_recheck(
-    facts: Facts, *, since: datetime, now: datetime, looks_done: int, dice: Dice
+    facts: Facts, *, state: str, since: datetime, now: datetime, looks_done: int, dice: Dice
 ) -> datetime | None:
     """When effects are counted again: towards S, then +24 h and +72 h; None when that is done.
 
@@ -66,7 +66,7 @@ def next_recheck(
     if settles_at is not None:
         points.insert(0, settles_at)
     upcoming = [point for point in points if point > now]
-    if facts.state in {"PENDING", "INVOKED"}:
+    if state in {"PENDING", "INVOKED"}:
         step = now + _ladder(looks_done, dice)
         if settles_at is not None and step < settles_at:
             return step

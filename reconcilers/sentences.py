@@ -15,6 +15,13 @@ from reconcilers.verdicts import Verdict
 _TIMES_SHOWN: Final = 3
 
 HOLDS: Final = {
+    "look_kills_worker": (
+        "The process that looked for this call died three times in a row, so it is looked for no"
+        " more than once an hour: see the worker's log, and find out by hand."
+    ),
+    "not_releasable": (
+        "It may not be released as it stands: a person must decide, or close the intent."
+    ),
     "unfenced": (
         "Every read agrees that it did not happen, but an attempt was not fenced and could still "
         "send: a person must sign the release."

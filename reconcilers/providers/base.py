@@ -156,6 +156,10 @@ class Provider(ABC):
     limits: ClassVar[Mapping[str, float]] = {"*": 10.0}
     concurrency: ClassVar[int] = 8
 
+    def limits_in(self, environment: str) -> Mapping[str, float]:
+        """The limits of an account in this environment; `account` bounds all endpoints together."""
+        return self.limits
+
     @abstractmethod
     def ways(self, object_kind: str) -> tuple[Way, ...]:
         """The look-ups for this kind of object, and what each can prove."""

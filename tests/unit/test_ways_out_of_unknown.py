@@ -171,7 +171,12 @@ class TestCadence:
 
     def recheck(self, now, **changes):
         return cadence.next_recheck(
-            facts(**changes), since=after(500), now=now, looks_done=20, dice=lambda: 0.0
+            facts(**changes),
+            state=changes["state"],
+            since=after(500),
+            now=now,
+            looks_done=20,
+            dice=lambda: 0.0,
         )
 
     def test_effects_are_counted_again_at_the_settle_point_and_after_24_and_72_hours(self):
