@@ -44,7 +44,7 @@ ROUTES: Final = (
     Route("GET", f"{_V1}/runs", reading.list_runs, scope=_READ),
     Route("GET", f"{_V1}/runs/{{run_id}}", reading.read_run, scope=_READ),
     Route("GET", f"{_V1}/tools", reading.list_tools, scope=_READ),
-    Route("GET", f"{_V1}/approvals", approvals.list_pending, who="reviewer"),
+    Route("GET", f"{_V1}/approvals", approvals.list_approvals, who="reviewer"),
     Route("GET", _APPROVAL, approvals.read_approval, who="either", scope=_READ),
     Route("POST", f"{_APPROVAL}/statement", approvals.statement, who="reviewer"),
     Route("POST", f"{_APPROVAL}/decisions", approvals.decide, who="reviewer"),

@@ -271,7 +271,18 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "Approval": APPROVAL,
     "ApprovalPage": page("Approval"),
     "Statement": thing(
-        {"statement_id": TEXT, "message_b64": TEXT, "statement": ANY, "expires_at": TIME}
+        {
+            "statement_id": TEXT,
+            "message_b64": TEXT,
+            "statement": ANY,
+            "display": {"type": "string", "description": "What the statement shows: text/v1."},
+            "key_id": TEXT,
+            "expires_at": TIME,
+        },
+        needs=["statement_id", "message_b64", "statement", "expires_at"],
+    ),
+    "Decided": thing(
+        {"decision_id": TEXT, "verdict": TEXT, "approval": {"type": "object"}, "replayed": YES_NO}
     ),
     "Grant": thing({"jti": TEXT, "grant": TEXT, "expires_at": TIME}, needs=[]),
     "Receipt": thing(

@@ -6,6 +6,20 @@ from console.api import shapes
 from console.api.described.schemas import ref
 from console.api.described.words import PAGES, TEXT, V1, WAIT, Described, Words
 
+_DECIDING: Final = (
+    "VALIDATION_ERROR",
+    "UNKNOWN_FIELD",
+    "APPROVAL_CLOSED",
+    "ALREADY_DECIDED",
+    "POLICY_CHANGED",
+    "ARGS_CHANGED",
+    "STATEMENT_STALE",
+    "SEPARATION_OF_DUTIES",
+    "CUSTODY_TOO_LOW",
+    "FORBIDDEN",
+    "SIGNATURE_REFUSED",
+)
+
 APPROVALS: Final[Described] = {
     ("GET", f"{V1}/approvals"): Words(
         summary="Approvals that wait for people",
@@ -28,14 +42,14 @@ APPROVALS: Final[Described] = {
         body=shapes.STATEMENT.schema(),
         body_example={"verdict": "approve", "reason": "invoice 77 is right"},
         answers={200: ("Bytes that wait for a signature.", ref("Statement"), None)},
-        problems=("VALIDATION_ERROR", "UNKNOWN_FIELD", "APPROVAL_NOT_OPEN"),
+        problems=_DECIDING,
     ),
     ("POST", f"{V1}/approvals/{{id}}/decisions"): Words(
         summary="Hand in a signature",
         group="Approvals",
         body=shapes.DECISION.schema(),
-        answers={200: ("The approval as it is now.", ref("Approval"), None)},
-        problems=("VALIDATION_ERROR", "UNKNOWN_FIELD", "APPROVAL_NOT_OPEN"),
+        answers={200: ("The decision is stored.", ref("Decided"), None)},
+        problems=_DECIDING,
     ),
     ("POST", f"{V1}/approvals/{{id}}/grant"): Words(
         summary="Mint a single-use grant, for tool servers",
@@ -44,7 +58,7 @@ APPROVALS: Final[Described] = {
         body=shapes.GRANT.schema(),
         body_example={"claim_id": "01J9ZD3M4T"},
         answers={200: ("The grant.", ref("Grant"), None)},
-        problems=("VALIDATION_ERROR", "UNKNOWN_FIELD"),
+        problems=("VALIDATION_ERROR", "UNKNOWN_FIELD", "NOT_APPROVED", "FORBIDDEN"),
     ),
     ("POST", f"{V1}/grants/{{jti}}/consume"): Words(
         summary="Spend a grant, once",

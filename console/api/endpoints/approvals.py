@@ -23,8 +23,8 @@ async def read_approval(request: Request) -> Answer:
     return Answer(200, document)
 
 
-def list_pending(request: Request) -> Answer:
-    """`GET /api/v1/approvals?status=pending`: what this reviewer could look at."""
+def list_approvals(request: Request) -> Answer:
+    """`GET /api/v1/approvals?status=pending`: what reviewers are asked."""
     query = request.query("status", "cursor", "limit")
     return page(
         reading.list_approvals(
@@ -35,34 +35,30 @@ def list_pending(request: Request) -> Answer:
 
 def statement(request: Request) -> Answer:
     """`POST …/statement`: the exact bytes to sign."""
-    reviewer = request.reviewer
+    person = request.reviewer
     values, _ = shapes.read(shapes.STATEMENT, request.body)
-    return Answer(
-        200,
-        command_line.start(
-            reviewer.user,
-            reviewer.session,
-            request.params["id"],
-            values["verdict"],
-            values.get("reason", ""),
-        ),
+    told = command_line.start(
+        person.user,
+        person.session,
+        request.params["id"],
+        values["verdict"],
+        values.get("reason", ""),
     )
+    return Answer(200, told)
 
 
 def decide(request: Request) -> Answer:
     """`POST …/decisions`: the signature over them."""
-    reviewer = request.reviewer
+    person = request.reviewer
     values, _ = shapes.read(shapes.DECISION, request.body)
-    return Answer(
-        200,
-        command_line.finish(
-            reviewer.user,
-            reviewer.session,
-            request.params["id"],
-            values["statement_id"],
-            values["sshsig"],
-        ),
+    told = command_line.finish(
+        person.user,
+        person.session,
+        request.params["id"],
+        values["statement_id"],
+        values["sshsig"],
     )
+    return Answer(200, told)
 
 
 def _document(request: Request) -> dict[str, Any]:

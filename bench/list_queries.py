@@ -1,0 +1,99 @@
+"""`python -m bench.list_queries DATA_DIR`: times the SQL of every list and badge, as JSON.
+
+A process of its own, because Django reads DATA_DIR once.
+"""
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+_ROUNDS = 60
+
+
+class Timer:
+    """Sums the time of the statements that one call makes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(
+        self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
+    ) -> Any:
+        began = time.perf_counter()
+        try:
+            return execute(sql, params, many, context)
+        finally:
+            self.seconds += time.perf_counter() - began
+
+
+def main() -> None:
+    """Time each query."""
+    os.environ["DATA_DIR"] = sys.argv[1]
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+    import django
+
+    django.setup()
+    from django.db import connection
+
+    from bench.lists import NAMESPACE
+    from operations import reading, runs_reading
+    from operations.actors import Scope
+    from operations.reading import OperationQuery
+    from operations.runs_reading import RunQuery
+
+    scope = Scope("test", NAMESPACE)
+    dice = random.Random(7)
+
+    def deep(query: OperationQuery) -> str | None:
+        """A cursor some pages down."""
+        cursor = None
+        for _ in range(dice.randint(0, 5)):
+            cursor = reading.list_operations(query, cursor)[1] or cursor
+        return cursor
+
+    def by_key() -> Callable[[], object]:
+        key = f"key_{dice.randint(1, 1_000_000)}"
+        return lambda: reading.read_operation(scope, key)
+
+    def operations(**filters: Any) -> Callable[[], object]:
+        query = OperationQuery(scope=scope, **filters)
+        cursor = deep(query)
+        return lambda: reading.list_operations(query, cursor)
+
+    cases: dict[str, Callable[[], Callable[[], object]]] = {
+        "operations, newest": operations,
+        "operations, state UNKNOWN": lambda: operations(state="UNKNOWN"),
+        "operations, state COMMITTED": lambda: operations(state="COMMITTED"),
+        "operations, tool": lambda: operations(tool=f"tool_{dice.randrange(30)}"),
+        "operations, tool and state": lambda: operations(tool="tool_7", state="UNKNOWN"),
+        "operations, run": lambda: operations(run=f"run_{dice.randint(1, 50_000)}"),
+        "operation by key": by_key,
+        "badge, UNKNOWN": lambda: (
+            lambda: reading.capped_count(OperationQuery(scope=scope, state="UNKNOWN"))
+        ),
+        "runs, unfinished": lambda: (
+            lambda: runs_reading.list_runs(RunQuery(scope=scope, status="unfinished"))
+        ),
+        "runs, agent": lambda: (
+            lambda: runs_reading.list_runs(RunQuery(scope=scope, agent="agent_3"))
+        ),
+    }
+    found = {}
+    for name, make in cases.items():
+        took = []
+        for _ in range(_ROUNDS):
+            call, timer = make(), Timer()
+            with connection.execute_wrapper(timer):
+                call()
+            took.append(timer.seconds * 1000)
+        took.sort()
+        found[name] = {"p50_ms": took[len(took) // 2], "p95_ms": took[int(len(took) * 0.95)]}
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
