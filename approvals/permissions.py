@@ -24,7 +24,7 @@ ABILITIES: Final[Mapping[str, frozenset[str]]] = {
     "enrol": frozenset({"operator", "reviewer", "admin"}),
     "countersign": frozenset({"reviewer", "admin"}),
 }
-_WORDS: Final = {
+WORDS: Final = {
     "read": "read this",
     "reveal": "reveal masked values",
     "handle": "take work from the queue",
@@ -60,7 +60,7 @@ def check_may(user: User, ability: str) -> None:
     can = f" {who} can." if names else " Nobody here has that role yet."
     raise Refused(
         "FORBIDDEN",
-        f"To {_WORDS[ability]} needs {' or '.join(roles)}; you are {user.role}.{can}",
+        f"To {WORDS[ability]} needs {' or '.join(roles)}; you are {user.role}.{can}",
     )
 
 

@@ -28,7 +28,8 @@ def read_approval(scope: Scope | None, approval_id: str) -> dict[str, Any] | Non
         scope is not None and (request.environment, request.namespace) != tuple(scope)
     ):
         return None
-    return _documents([request])[0]
+    document = _documents([request])[0]
+    return _blind(document) if scope is None else document
 
 
 def list_approvals(
@@ -36,7 +37,7 @@ def list_approvals(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """`(documents newest first, next cursor or None)`, for reviewers.
 
-    Decisions of a request that still waits are left out: whoever has not decided must not be led
+    People see no decisions of a request that still waits: whoever has not decided must not be led
     by who has.
     """
     if status is not None and status not in STATUSES:
@@ -49,11 +50,12 @@ def list_approvals(
     page = list(found[: limit + 1])
     more = len(page) > limit
     page = page[:limit]
-    documents = _documents(page)
-    for document in documents:
-        if document["status"] == "pending":
-            document["decisions"] = []
+    documents = [_blind(document) for document in _documents(page)]
     return documents, paging.write_cursor(page[-1].id if more and page else None)
+
+
+def _blind(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "decisions": []} if document["status"] == "pending" else document
 
 
 def _documents(requests: Sequence[ApprovalRequest]) -> list[dict[str, Any]]:

@@ -26,6 +26,11 @@ def of_operation(document: Mapping[str, Any], args: Any, redacted: tuple[str, ..
     return display.render(_facts(document), args, redacted)
 
 
+def of_erased(document: Mapping[str, Any]) -> Display:
+    """The display of an operation whose arguments are gone: nobody can inspect them any more."""
+    return display.render(_facts(document), None, ("",))
+
+
 def _facts(document: Mapping[str, Any]) -> dict[str, str]:
     facts = {
         "tool": _quote(document["call"]["tool"]),

@@ -137,7 +137,7 @@ def verify(pending: PendingStatement, predicate_type: str, answer: object) -> Pr
     key = ReviewerKey.objects.select_for_update(of=("self",)).get(id=pending.key_id)
     statement = statements.parse(bytes(pending.statement), predicate_type)
     message = envelopes.pae(bytes(pending.statement))
-    proof = _PROVERS[key.method](key, message, _as_mapping(answer))
+    proof = _PROVERS[key.method](key, message, as_mapping(answer))
     reviewer = statement["predicate"]["reviewer"]
     if reviewer["key_id"] != key.key_id or reviewer["id"] != f"user:{pending.user_id}":
         raise SignatureRefused("reviewer.mismatch", "the statement names another reviewer or key")
@@ -146,7 +146,8 @@ def verify(pending: PendingStatement, predicate_type: str, answer: object) -> Pr
     return proof
 
 
-def _as_mapping(answer: object) -> Mapping[str, Any]:
+def as_mapping(answer: object) -> Mapping[str, Any]:
+    """An answer as the browser or the command line sends it: a JSON object, or its text."""
     if isinstance(answer, str):
         try:
             answer = json.loads(answer)
@@ -246,6 +247,6 @@ def remember_use(cur: Any, key: ReviewerKey) -> None:
 def is_same_answer(evidence: Mapping[str, Any], answer: object) -> bool:
     """Whether an answer is the one that was recorded, member for member."""
     try:
-        return dict(evidence) == dict(_as_mapping(answer))
+        return dict(evidence) == dict(as_mapping(answer))
     except SignatureRefused:
         return False
