@@ -44,4 +44,4 @@ lock:  ## resolve requirements.in anew; the image's lock is a part of the whole 
 		| $(lock_with) --constraint requirements.lock - -o requirements-runtime.lock
 
 clean:  ## remove what the other targets made, except DATA_DIR
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .coverage htmlcov
+	rm -rf .venv .uv .browser .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis .coverage htmlcov

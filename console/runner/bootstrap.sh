@@ -63,14 +63,33 @@ find_python() {
     done
 }
 
-# pip installs uv under the lock's own hashes, because uv installs the rest five times faster.
+# The lock's own lines for uv, so that it too is installed by hash.
+uv_pin() {
+    awk '/^[A-Za-z0-9]/ { on = /^uv==/ } on' "$lock"
+}
+
+# uv installs the rest five times faster than pip does.
 install_uv() {
     pin=$(mktemp)
-    awk '/^[A-Za-z0-9]/ { on = /^uv==/ } on' "$lock" > "$pin"
+    uv_pin > "$pin"
     if "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
         --require-hashes --only-binary :all: --no-deps -r "$pin" 2>/dev/null; then
         uv=$venv/bin/uv
     fi
+    rm -f "$pin"
+}
+
+# No Python is new enough, but an old one's pip can bring uv, which can bring a new Python.
+borrow_uv() {
+    pin=$(mktemp)
+    uv_pin > "$pin"
+    for python in python3 python; do
+        if "$python" -m pip install --quiet --disable-pip-version-check --require-hashes \
+            --only-binary :all: --no-deps --target "$root/.uv" -r "$pin" >/dev/null 2>&1; then
+            uv=$root/.uv/bin/uv
+            break
+        fi
+    done
     rm -f "$pin"
 }
 
@@ -85,10 +104,13 @@ install_lock() {
 
 make_venv() {
     python=$(find_python)
-    if [ -z "$python" ] && [ -n "$uv" ]; then
-        say "no working Python 3.12-3.14 here; asking uv for one"
-        "$uv" python install --quiet 3.13 || true
-        python=$(find_python)
+    if [ -z "$python" ]; then
+        [ -n "$uv" ] || borrow_uv
+        if [ -n "$uv" ]; then
+            say "no working Python 3.12-3.14 here; asking uv for one"
+            "$uv" python install --quiet 3.13 || true
+            python=$(find_python)
+        fi
     fi
     if [ -z "$python" ]; then
         say "Countersign needs a working CPython 3.12, 3.13 or 3.14, with its venv module."
@@ -117,6 +139,8 @@ if command -v flock >/dev/null 2>&1 && [ -z "${COUNTERSIGN_SETUP_LOCKED:-}" ]; t
     COUNTERSIGN_SETUP_LOCKED=1 exec flock "$root/requirements.lock" sh "$0"
 fi
 
+# Companies put their own authority into the system store; Python and uv should trust it alike.
+export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-true}"
 uv=$(command -v uv || true)
 [ -z "$uv" ] || "$uv" --version >/dev/null 2>&1 || uv=
 moved=no
