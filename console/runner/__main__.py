@@ -11,11 +11,18 @@ from django.core.exceptions import ImproperlyConfigured
 from console import env
 from console.runner.datadir import AlreadyRunning
 from console.runner.ports import PortTaken
-from console.runner.postgres import DataOfAnotherVersion
+from console.runner.postgres import DataOfAnotherVersion, ServiceFailed
 from console.runner.spawn import end_with_parent
 from console.runner.supervisor import BootFailed, Options, Supervisor
 
-_REFUSALS = (AlreadyRunning, PortTaken, BootFailed, DataOfAnotherVersion, ImproperlyConfigured)
+_REFUSALS = (
+    AlreadyRunning,
+    BootFailed,
+    DataOfAnotherVersion,
+    ImproperlyConfigured,
+    PortTaken,
+    ServiceFailed,
+)
 
 
 def _yes_or_no(word: str) -> bool:

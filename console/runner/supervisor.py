@@ -20,7 +20,7 @@ from console.runner import plan as plans
 from console.runner.children import Child, ChildSpec
 from console.runner.datadir import DataDir, Instance
 from console.runner.ports import console_socket, free_port
-from console.runner.postgres import EmbeddedPostgres
+from console.runner.postgres import EmbeddedPostgres, ServiceFailed
 from console.runner.readiness import Answer, ask
 from console.runner.spawn import child_setup
 from console.runner.valkey import EmbeddedValkey
@@ -133,7 +133,10 @@ class Supervisor:
         return child
 
     async def _start_service(self, embedded: EmbeddedPostgres | EmbeddedValkey) -> str:
-        embedded.prepare()
+        try:
+            embedded.prepare()
+        except (OSError, ServiceFailed) as error:
+            raise BootFailed(f"{embedded.name} could not be set up: {error}") from error
         child = self._start(plans.service(embedded))
         deadline = time.monotonic() + _SERVICE_SECONDS
         while not (child.pid and embedded.is_ready()):
