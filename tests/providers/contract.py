@@ -1,0 +1,231 @@
+"""What every provider promises, checked for each one that is registered.
+
+A provider's test module makes a subclass of `ProviderContract` and gives it a `bench`: a running
+stand-in with five levers. Everything else is the same for all.
+"""
+
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from reconcilers import registry
+from reconcilers.evidence import PROVES_ABSENCE, Look, Outcome
+from reconcilers.providers.base import (
+    AccountAccess,
+    Answer,
+    BadConfig,
+    Provider,
+    Question,
+    parse_config,
+)
+from tests.support.gates import OpenGate
+
+
+class Bench(ABC):
+    """A stand-in for the provider, and how to bend it."""
+
+    kind: str
+    environment = "test"
+    object_kind: str
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """A configuration that opens the account."""
+
+    @abstractmethod
+    def wrong_config(self) -> dict[str, Any]:
+        """One whose credentials are not accepted."""
+
+    @abstractmethod
+    def make_effect(self, marker: str) -> str:
+        """Let the call with this marker take effect; the object's id."""
+
+    @abstractmethod
+    def break_reads(self) -> None:
+        """Every read fails from now on, as in an outage."""
+
+    @abstractmethod
+    def mend(self) -> None:
+        """Take every fault back."""
+
+
+class Asked:
+    """Answers of one `ask`, each question answered exactly once."""
+
+    def __init__(self) -> None:
+        self.by_marker: dict[str, tuple[Look, ...]] = {}
+
+    def look(self, marker: str) -> Look:
+        return self.by_marker[marker][-1]
+
+
+def access_of(provider: Provider, environment: str, document: dict[str, Any]) -> AccountAccess:
+    plain, secrets = parse_config(provider, environment, document)
+    return AccountAccess(
+        id=uuid4(),
+        kind=provider.kind,
+        name="contract",
+        environment=environment,
+        external_id=str(plain.pop("account", "") or ""),
+        config=plain,
+        secrets=secrets,
+    )
+
+
+def question(marker: str, object_kind: str, **changes: Any) -> Question:
+    known: dict[str, Any] = {
+        "operation_id": uuid4(),
+        "marker": marker,
+        "object_kind": object_kind,
+        "window_from": datetime.now(UTC) - timedelta(minutes=1),
+    }
+    return Question(**(known | changes))
+
+
+async def ask(
+    provider: Provider,
+    access: AccountAccess,
+    *questions: Question,
+    gate: OpenGate | None = None,
+    known: dict[str, Any] | None = None,
+) -> Asked:
+    asked = Asked()
+    markers = {each.operation_id: each.marker for each in questions}
+
+    async def deliver(answer: Answer) -> None:
+        marker = markers.pop(answer.operation_id)
+        assert answer.looks
+        asked.by_marker[marker] = answer.looks
+
+    session = provider.open(access, gate or OpenGate())
+    try:
+        await session.ask(questions, known or {}, deliver)
+    finally:
+        await session.close()
+    assert not markers, "some questions were never answered"
+    return asked
+
+
+class ProviderContract:
+    """Subclass it in `test_<kind>.py`, with a fixture `bench`."""
+
+    kind: str
+
+    @pytest.fixture
+    def provider(self) -> Provider:
+        return registry.provider_of(self.kind)
+
+    @pytest.fixture
+    def access(self, provider: Provider, bench: Bench) -> AccountAccess:
+        return access_of(provider, bench.environment, bench.config())
+
+    def test_it_has_a_title_and_documents_every_field(self, provider):
+        assert provider.title
+        assert provider.limits.get("*", 0) > 0
+        for field in provider.fields:
+            assert field.help
+
+    def test_its_folder_has_a_readme_that_names_every_field_and_lookup(self, provider, bench):
+        package = import_module(f"reconcilers.providers.{provider.kind}")
+        text = (Path(package.__path__[0]) / "README.md").read_text()
+        for field in provider.fields:
+            assert f"`{field.name}`" in text
+        for way in provider.ways(bench.object_kind):
+            assert f"`{way.name}`" in text
+
+    def test_its_ways_have_known_classes(self, provider, bench):
+        ways = provider.ways(bench.object_kind)
+        assert len({way.name for way in ways}) == len(ways)
+        for way in ways:
+            assert way.lookup_class in "ABCERTN"
+            assert way.words
+            assert way.may_prove_absence <= (way.lookup_class in PROVES_ABSENCE)
+
+    def test_an_unknown_kind_of_object_has_no_way_that_proves_absence(self, provider):
+        assert not any(way.may_prove_absence for way in provider.ways("no_such_object"))
+
+    def test_it_refuses_unknown_and_missing_fields_by_name(self, provider, bench):
+        with pytest.raises(BadConfig, match=r"^surprise: "):
+            parse_config(provider, bench.environment, {**bench.config(), "surprise": 1})
+        for field in provider.fields:
+            if field.required:
+                less = {k: v for k, v in bench.config().items() if k != field.name}
+                with pytest.raises(BadConfig, match=f"^{field.name}: missing"):
+                    parse_config(provider, bench.environment, less)
+
+    def test_secrets_never_show_in_repr(self, provider, access):
+        for secret in access.secrets.values():
+            assert secret not in repr(access)
+            assert secret not in repr(provider.open(access, OpenGate()).__dict__)
+
+    async def test_an_effect_is_a_verified_hit_with_its_marker(self, provider, access, bench):
+        marker = uuid4().hex
+        object_id = bench.make_effect(marker)
+        look = (await ask(provider, access, question(marker, bench.object_kind))).look(marker)
+        assert look.outcome is Outcome.HIT
+        (seen,) = look.sightings
+        assert (seen.id, seen.marker, seen.verified) == (object_id, marker, True)
+        assert seen.mode in {"", bench.environment}
+        assert look.started_at <= look.ended_at
+        assert look.answer
+        assert look.endpoint
+
+    async def test_a_call_that_never_was_is_empty_and_never_a_hit(self, provider, access, bench):
+        marker = uuid4().hex
+        look = (await ask(provider, access, question(marker, bench.object_kind))).look(marker)
+        assert look.outcome is Outcome.EMPTY
+        assert not look.sightings
+
+    async def test_a_marker_that_differs_in_case_is_not_a_hit(self, provider, access, bench):
+        marker = uuid4().hex + "a"
+        bench.make_effect(marker)
+        other = marker.upper()
+        look = (await ask(provider, access, question(other, bench.object_kind))).look(other)
+        assert look.outcome is Outcome.EMPTY
+
+    async def test_many_questions_are_each_answered_once(self, provider, access, bench):
+        markers = [uuid4().hex for _ in range(12)]
+        ids = {marker: bench.make_effect(marker) for marker in markers[::2]}
+        asked = await ask(
+            provider, access, *(question(marker, bench.object_kind) for marker in markers)
+        )
+        for marker in markers:
+            seen = asked.look(marker).sightings
+            assert [each.id for each in seen] == ([ids[marker]] if marker in ids else [])
+
+    async def test_an_outage_is_never_an_empty_answer(self, provider, access, bench):
+        marker = uuid4().hex
+        bench.make_effect(marker)
+        gate = OpenGate()
+        bench.break_reads()
+        try:
+            asked = await ask(provider, access, question(marker, bench.object_kind), gate=gate)
+        finally:
+            bench.mend()
+        for look in asked.by_marker[marker]:
+            assert look.outcome is Outcome.CANNOT_LOOK
+            assert look.reason
+        assert gate.failures
+
+    async def test_refused_credentials_are_permanent_and_name_no_secret(self, provider, bench):
+        marker = uuid4().hex
+        access = access_of(provider, bench.environment, bench.wrong_config())
+        look = (await ask(provider, access, question(marker, bench.object_kind))).look(marker)
+        assert look.outcome is Outcome.CANNOT_LOOK
+        assert look.permanent
+        for secret in access.secrets.values():
+            assert secret not in look.reason
+
+    async def test_it_says_who_the_credentials_belong_to(self, provider, access, bench):
+        session = provider.open(access, OpenGate())
+        try:
+            identity = await session.identify()
+        finally:
+            await session.close()
+        assert identity.account_id
+        assert identity.mode == bench.environment
