@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 import celpy
+import celpy.adapter
+import celpy.celparser
 import lark
 
 NAMES: Final = frozenset(
@@ -33,7 +35,7 @@ def check_condition(text: str) -> None:
         raise InvalidCondition(f"longer than {MAX_LENGTH} characters")
     try:
         tree = celpy.Environment().compile(text)
-    except (celpy.CELParseError, RecursionError) as error:
+    except (celpy.celparser.CELParseError, RecursionError) as error:
         first = str(error).strip().splitlines()
         raise InvalidCondition(f"not a CEL expression: {first[0] if first else text}") from None
     known = NAMES | _bound_names(tree)
@@ -50,7 +52,7 @@ def _bound_names(tree: lark.Tree[Any]) -> frozenset[str]:
     names = set()
     for node in tree.find_data("member_dot_arg"):
         if str(node.children[1]) in _MACROS:
-            first = next(node.children[2].find_data("ident"), None)  # type: ignore[union-attr]
+            first = next(node.children[2].find_data("ident"), None)
             if first is not None:
                 names.add(str(first.children[0]))
     return frozenset(names)
@@ -59,7 +61,7 @@ def _bound_names(tree: lark.Tree[Any]) -> frozenset[str]:
 def decide(text: str, values: Mapping[str, Any]) -> bool | None:
     """True or False as the expression says; None where it cannot be decided for this call."""
     try:
-        activation = {name: celpy.json_to_cel(values.get(name)) for name in NAMES}
+        activation = {name: celpy.adapter.json_to_cel(values.get(name)) for name in NAMES}
         answer = _program(text).evaluate(activation)
     except Exception:  # noqa: BLE001 - an interpreter of foreign text: every failure is undecided
         return None

@@ -50,7 +50,8 @@ class Decided:
 
 def find(approval_id: str) -> ApprovalRequest:
     """The request behind a handle, for people; NOT_FOUND for anything else."""
-    request = ApprovalRequest.objects.filter(id=parse_handle("apr", approval_id)).first()
+    wanted = parse_handle("apr", approval_id)
+    request = ApprovalRequest.objects.filter(id=wanted).first() if wanted else None
     if request is None:
         raise not_found()
     return request
@@ -180,8 +181,9 @@ def finish(
         if pending.used_at is not None:
             return _again(pending, answer)
         pending.used_at = now = rows.clock(cur)
-        op = rows.lock(cur, op_id=ApprovalRequest.objects.get(id=pending.request_id).operation_id)
-        request = ApprovalRequest.objects.select_for_update(of=("self",)).get(id=pending.request_id)
+        request = find(approval_id)
+        op = rows.lock(cur, op_id=request.operation_id)
+        request = ApprovalRequest.objects.select_for_update(of=("self",)).get(id=request.id)
         if op is None:
             raise not_found()
         try:

@@ -72,7 +72,7 @@ def start(user: User, session: str, method: str, name: str) -> dict[str, Any]:
 
 def finish(user: User, session: str, enrolment_id: str, answer: object) -> ReviewerKey:
     """Take the proof of the new key, once; raises Refused with what is wrong with it."""
-    refusal: Refused | None = None
+    result: ReviewerKey | Refused
     with transaction.atomic(), connection.cursor() as cur:
         pending = signing.take(user, session, enrolment_id, KIND)
         now = rows.clock(cur)
@@ -83,15 +83,15 @@ def finish(user: User, session: str, enrolment_id: str, answer: object) -> Revie
             permissions.check_may(user, "enrol")
             columns = _prove(pending, signing.as_mapping(answer))
             with transaction.atomic():
-                key = _add(cur, user, columns, actor=f"user:{user.id}")
-            pending.outcome = key.key_id
+                result = _add(cur, user, columns, actor=f"user:{user.id}")
+            pending.outcome = result.key_id
         except (SignatureRefused, Refused) as error:
-            refusal = error if isinstance(error, Refused) else of_signature(error)
-            pending.outcome = f"refused:{refusal.code}"
+            result = error if isinstance(error, Refused) else of_signature(error)
+            pending.outcome = f"refused:{result.extra.get('check', result.code)}"
         pending.save(update_fields=["used_at", "outcome"])
-    if refusal is not None:
-        raise refusal
-    return key
+    if isinstance(result, Refused):
+        raise result
+    return result
 
 
 def _prove(pending: PendingStatement, answer: Mapping[str, Any]) -> dict[str, Any]:

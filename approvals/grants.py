@@ -9,7 +9,6 @@ Lock order: operation, request, grant.
 import json
 from datetime import datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -17,7 +16,7 @@ from django.db import connection, transaction
 from approvals import jws, signing_keys, standing, statements
 from approvals.errors import Refused, not_found
 from approvals.models import ApprovalRequest, Grant
-from operations import answers, incidents, leases, rows
+from operations import answers, granting, incidents, rows
 from operations.actors import Runtime
 from operations.claims import ClaimRequest
 from operations.ids import handle, parse_handle, uuid7
@@ -208,9 +207,9 @@ def _spend_online(
     consumed_at = _consume(cur, grant, claim_id, number)
     if consumed_at is None:
         raise Refused("GRANT_REVOKED", "The grant is of an earlier epoch.")
-    granted = leases.grant(cur, op, _claim_of(op, claim_id), runtime, gate_ref=request.handle)
+    granted = granting.grant(cur, op, _claim_of(op, claim_id), runtime, gate_ref=request.handle)
     _mark_used(cur, request, claim_id, number)
-    body = answers.execute(op, answers.beside(cur, op), granted, grant.token).body
+    body = answers.execute(op, answers.document(cur, op), granted, grant.token).body
     receipt = {**body, "jti": grant.jti, "claim_id": claim_id,
                "consumed_at": answers.instant(consumed_at), "replayed": False}  # fmt: skip
     cur.execute(
@@ -257,8 +256,8 @@ def _told(grant: Grant) -> dict[str, Any]:
 def _locked(
     cur: Any, runtime: Runtime, approval_id: str
 ) -> tuple[LockedOperation, ApprovalRequest]:
-    wanted: UUID | None = parse_handle("apr", approval_id)
-    request = ApprovalRequest.objects.filter(id=wanted).first()
+    wanted = parse_handle("apr", approval_id)
+    request = ApprovalRequest.objects.filter(id=wanted).first() if wanted else None
     if request is None or not _is_in_scope(request, runtime):
         raise not_found()
     op = rows.lock(cur, op_id=request.operation_id)
@@ -269,6 +268,8 @@ def _locked(
 
 def _locked_request(gate_ref: str | None) -> ApprovalRequest | None:
     wanted = parse_handle("apr", gate_ref or "")
+    if wanted is None:
+        return None
     return ApprovalRequest.objects.select_for_update(of=("self",)).filter(id=wanted).first()
 
 

@@ -64,13 +64,11 @@ def load_spki(spki: bytes) -> PublicKey:
         key = load_der_public_key(spki)
     except Exception as error:  # whatever the parser meets, it is no key of ours
         raise SignatureRefused("algorithm", f"the public key cannot be read: {error}") from error
-    if isinstance(key, Ed25519PublicKey) or _is_p256(key):
+    if isinstance(key, Ed25519PublicKey):
+        return key
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key
     raise SignatureRefused("algorithm", "only P-256 and Ed25519 keys can sign decisions")
-
-
-def _is_p256(key: object) -> bool:
-    return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
 
 
 def point_of(key: PublicKey) -> bytes:

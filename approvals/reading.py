@@ -23,7 +23,8 @@ def read_approval(scope: Scope | None, approval_id: str) -> dict[str, Any] | Non
 
     None where there is none, or where it belongs to another scope: the same answer.
     """
-    request = ApprovalRequest.objects.filter(id=parse_handle("apr", approval_id)).first()
+    wanted = parse_handle("apr", approval_id)
+    request = ApprovalRequest.objects.filter(id=wanted).first() if wanted else None
     if request is None or (
         scope is not None and (request.environment, request.namespace) != tuple(scope)
     ):

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
-from uuid import UUID
 
 from django.conf import settings
 
@@ -118,12 +117,11 @@ def take(user: User, session: str, statement_id: str, kind: str) -> PendingState
 
     The caller marks it used whatever comes of it, and looks at `used_at` first.
     """
-    pending_id: UUID | None = parse_handle("sta", statement_id)
-    pending = (
-        PendingStatement.objects.select_for_update(of=("self",))
-        .filter(id=pending_id, user=user, kind=kind)
-        .first()
-    )
+    pending_id = parse_handle("sta", statement_id)
+    pending = None
+    if pending_id is not None:
+        locked = PendingStatement.objects.select_for_update(of=("self",))
+        pending = locked.filter(id=pending_id, user=user, kind=kind).first()
     if pending is None or not hmac.compare_digest(pending.session, session):
         raise Refused("STATEMENT_STALE", "There is no such statement for you in this session.")
     return pending
@@ -134,6 +132,8 @@ def verify(pending: PendingStatement, predicate_type: str, answer: object) -> Pr
 
     Locks the key's row first: its counter and its revocation are judged under that lock.
     """
+    if pending.key_id is None:
+        raise SignatureRefused("credential", "the statement was built for no key")
     key = ReviewerKey.objects.select_for_update(of=("self",)).get(id=pending.key_id)
     statement = statements.parse(bytes(pending.statement), predicate_type)
     message = envelopes.pae(bytes(pending.statement))
