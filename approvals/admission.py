@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from approvals import expiry, gate, policies
+from approvals import gate, policies
 from operations import (
     answers,
     attempts,
@@ -92,9 +92,7 @@ def _admit_plainly(cur: Any, intent: Intent, runtime: Runtime) -> Answer | None:
     """Record and grant in one round trip; None, and nothing done, where it is not that plain."""
     op = recording.as_recorded(intent, intent.id, None, [])
     bound = granting.parameters(op, intent.request, runtime, facts=intent.facts)
-    made, granted_row = recording.make_and_grant(
-        cur, recording.parameters(intent, runtime), bound
-    )
+    made, granted_row = recording.make_and_grant(cur, recording.parameters(intent, runtime), bound)
     if made is None or granted_row is None:
         return None
     op.run_pk, op.created_at, op.flags = made
@@ -144,25 +142,12 @@ def _by_state(
     if op.state == states.COMMITTED:
         return _replay_answer(cur, op)
     if op.state == states.FAILED:
-        return previously_failed(cur, op)
+        return gate.previously_failed(cur, op)
     if op.state == states.UNKNOWN:
         return answers.wait(op, answers.document(cur, op), "await_reconciliation", tries.now)
     if op.state == states.INVOKED:
         return _in_flight(cur, intent, op, tries, runtime)
     return _pending(cur, intent, recorded, tries, runtime)
-
-
-def previously_failed(cur: Any, op: LockedOperation) -> DomainError:
-    """FAILED is final: a new intent needs a new step or call id."""
-    operation = answers.document(cur, op)
-    return DomainError(
-        "OPERATION_PREVIOUSLY_FAILED",
-        f"It ended as {op.failure}; a new intent needs a new step or tool call id.",
-        failure=op.failure,
-        superseded_by=operation["superseded_by"],
-        idem_key=op.idem_key,
-        operation_url=operation["url"],
-    )
 
 
 def _in_flight(
@@ -257,5 +242,5 @@ def _original_is_open(
         return None
     if original.state == states.FAILED:
         settling.cancel_compensation(cur, op, original, actor=runtime.actor)
-        return previously_failed(cur, op) if op.state == states.FAILED else None
+        return gate.previously_failed(cur, op) if op.state == states.FAILED else None
     return answers.wait(op, answers.document(cur, op), "await_reconciliation", tries.now)

@@ -49,6 +49,13 @@ class ToolFacts:
         return self.client_timeout_seconds * self.client_tries
 
     @property
+    def retention_seconds(self) -> int | None:
+        """How long the provider keeps our key, where it takes one."""
+        if not self.accepts_key or self.key_retention_hours is None:
+            return None
+        return self.key_retention_hours * 3600
+
+    @property
     def dedupes(self) -> bool:
         """Whether the provider makes two sends under our key into one effect."""
         return self.tool_class == "idempotent" and self.accepts_key
@@ -78,6 +85,7 @@ _LOAD: Final = f"""
 SELECT {STAMP}, {", ".join(_COLUMNS)}
   FROM (SELECT) AS one LEFT JOIN operations_tool ON superseded_in IS NULL
 """  # noqa: S608
+_ONE: Final = f"SELECT {', '.join(_COLUMNS)} FROM operations_tool"  # noqa: S608
 
 _known = Catalogue(0, "", {})
 
@@ -104,6 +112,18 @@ def stamped(cur: Any, stamp: str) -> Catalogue:
 def facts(cur: Any, name: str) -> ToolFacts:
     """What is known about one tool now."""
     return current(cur).facts(name)
+
+
+def facts_of(cur: Any, name: str, version: int | None) -> ToolFacts:
+    """The facts that an operation was recorded under, whatever the catalogue says today."""
+    if version is None:
+        return ToolFacts(name)
+    now = _known.facts(name)
+    if now.version == version:
+        return now
+    cur.execute(f"{_ONE} WHERE name = %s AND version = %s", (name, version))
+    row = cur.fetchone()
+    return _facts(row) if row else ToolFacts(name)
 
 
 def _load(cur: Any) -> Catalogue:

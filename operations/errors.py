@@ -110,6 +110,6 @@ def of_constraint(error: IntegrityError) -> DomainError | None:
     return DomainError(*known) if known else None
 
 
-def not_found() -> DomainError:
+def not_found(detail: str = "There is no such operation for this key.") -> DomainError:
     """It does not exist, or belongs to another namespace or environment: the same answer."""
-    return DomainError("NOT_FOUND", "There is no such operation for this key.")
+    return DomainError("NOT_FOUND", detail)

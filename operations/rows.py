@@ -23,6 +23,9 @@ from operations.ids import handle
 #: Statements that one connection prepares after they were seen this often.
 _PREPARE_AFTER: Final = 2
 JSON_COLUMNS: Final = frozenset({"verdict", "flags"})
+_QUIET: Final = frozenset(
+    {"lease_expires_at", "waiting_on", "waiting_until", "replays", "verdict", "flags"}
+)
 
 
 @dataclass(slots=True)
@@ -166,6 +169,35 @@ def _one(
         raise TypeError("an operation is found by op_id, or by scope and idem_key")
     row = cur.fetchone()
     return from_tuple(row) if row else None
+
+
+def touch(cur: Any, op: LockedOperation, **columns: Any) -> None:
+    """Write columns that are no event: a heartbeat's lease, a count of replays, a next look.
+
+    The version stays; the state cannot be written here.
+    """
+    if not columns.keys() <= _QUIET:
+        raise TypeError(f"only {sorted(_QUIET)} change without an event")
+    written = ", ".join(f"{name} = %s" for name in columns)
+    cur.execute(
+        f"UPDATE operations_operation SET {written} WHERE id = %s",  # noqa: S608 -- our own names
+        (*(encoded(name, value) for name, value in columns.items()), op.id),
+    )
+    op.apply(columns)
+
+
+def count_replay(cur: Any, op: LockedOperation) -> None:
+    """One more answer was given from the recorded result. Needs no lock of ours."""
+    cur.execute(
+        "UPDATE operations_operation SET replays = replays + 1 WHERE id = %s RETURNING replays",
+        (op.id,),
+    )
+    op.replays = cur.fetchone()[0]
+
+
+def encoded(name: str, value: Any) -> Any:
+    """A column's value as it is bound; jsonb columns go as JSON text."""
+    return json.dumps(value) if name in JSON_COLUMNS and value is not None else value
 
 
 def clock(cur: Any) -> datetime:

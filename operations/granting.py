@@ -1,0 +1,161 @@
+"""Granting: PENDING -> INVOKED for one attempt, whose number is the fencing token."""
+
+import json
+from typing import Any, Final
+
+from operations import catalogue, incidents, permits, runs, states, transitions
+from operations.actors import Runtime
+from operations.attempts import CLOCK_SKEW_SECONDS, SEND_WITHIN_SECONDS, digest_of
+from operations.catalogue import ToolFacts
+from operations.claims import ClaimRequest, Grant, Permit
+from operations.errors import StateConflict
+from operations.ids import uuid7
+from operations.rows import LockedOperation
+
+_MOVED: Final = transitions.edge_sql(
+    states.PENDING,
+    states.INVOKED,
+    "operation.invoked",
+    written="""attempt_number = o.attempt_number + 1, attempts = o.attempts + 1,
+           lease_expires_at = term.lease_end, waiting_on = 'lease',
+           waiting_until = term.lease_end, release_reason = NULL,
+           gate_used = o.gate_used OR %(grant)s::text IS NOT NULL,
+           first_sent_at = CASE WHEN %(sends)s THEN coalesce(o.first_sent_at, term.at)
+                                ELSE o.first_sent_at END,
+           key_expires_at = CASE WHEN %(sends)s THEN coalesce(o.key_expires_at,
+                                 term.at + %(retention)s * interval '1 second')
+                                 ELSE o.key_expires_at END,
+           updated_at = term.at""",
+    source="term",
+    where="o.id = %(op)s AND o.version = %(version)s",
+)
+#: The lease, its attempt and the event; with a send token the permit as well.
+GRANT: Final = f"""
+WITH term AS MATERIALIZED (
+    SELECT at, at + %(lease)s * interval '1 second' AS lease_end,
+           CASE WHEN %(digest)s::bytea IS NOT NULL THEN
+               at + least(%(lease)s, {SEND_WITHIN_SECONDS}) * interval '1 second'
+           END AS permit_until
+      FROM (SELECT clock_timestamp() AS at) AS clock
+), {_MOVED}, tried AS (
+    INSERT INTO operations_attempt
+        (operation_id, number, attempt_id, origin, layer, worker, runtime, versions, "grant",
+         standing, fenced, granted_at, lease_seconds, lease_expires_at, send_token_digest,
+         permit_at, permit_until, emits_until, error_replayed)
+    SELECT moved.id, moved.attempt_number, %(attempt_id)s, 'claim', %(layer)s, %(worker)s,
+           %(runtime)s, %(versions)s::jsonb, %(grant)s, 'live', %(fenced)s, term.at, %(lease)s,
+           term.lease_end, %(digest)s, CASE WHEN term.permit_until IS NOT NULL THEN term.at END,
+           term.permit_until,
+           CASE WHEN NOT %(fenced)s
+                THEN term.lease_end + (%(emission)s + {CLOCK_SKEW_SECONDS}) * interval '1 second'
+                ELSE term.permit_until + %(emission)s * interval '1 second' END, false
+      FROM moved, term
+)
+SELECT moved.version, moved.attempt_number, term.at, term.lease_end, term.permit_until,
+       moved.first_sent_at, moved.key_expires_at, moved.gate_used
+  FROM moved, term
+"""  # noqa: S608
+
+
+def grant(
+    cur: Any,
+    op: LockedOperation,
+    request: ClaimRequest,
+    runtime: Runtime,
+    *,
+    facts: ToolFacts | None = None,
+    gate_ref: str | None = None,
+) -> Grant:
+    """PENDING -> INVOKED for one attempt: lease, number, and with a send token its permit.
+
+    The caller has checked everything that could refuse it. `gate_ref` is the approval it spends.
+    """
+    facts = facts or catalogue.facts_of(cur, op.tool, op.tool_version)
+    bound = parameters(op, request, runtime, facts=facts, gate_ref=gate_ref)
+    cur.execute(GRANT, bound)
+    row = cur.fetchone()
+    if row is None:
+        raise StateConflict(f"{op.handle} is not {op.state} at version {op.version} any more")
+    granted = take_grant(op, bound, row)
+    _flag_changed_versions(cur, op, request, runtime)
+    return granted
+
+
+def parameters(
+    op: LockedOperation,
+    request: ClaimRequest,
+    runtime: Runtime,
+    *,
+    facts: ToolFacts,
+    gate_ref: str | None = None,
+) -> dict[str, Any]:
+    """What `GRANT` binds for one attempt."""
+    attempt_id = request.attempt_id or str(uuid7())
+    digest = digest_of(request.send_token) if request.send_token is not None else None
+    changed = runs.changed_versions(op, request)
+    told = {
+        "attempt": op.attempt_number + 1,
+        "attempt_id": attempt_id,
+        "fenced": request.is_fenced,
+        "permit": digest is not None,
+        "grant": gate_ref,
+    }
+    return {
+        "op": op.id,
+        "version": op.version,
+        "actor": runtime.actor,
+        "data": json.dumps(told),
+        "lease": request.lease_seconds or facts.lease_seconds,
+        "digest": digest,
+        "sends": digest is not None or not request.is_fenced,
+        "retention": facts.retention_seconds,
+        "emission": facts.emission_seconds,
+        "attempt_id": attempt_id,
+        "layer": request.layer,
+        "worker": request.worker,
+        "runtime": runtime.key_id,
+        "versions": json.dumps(changed) if changed else None,
+        "grant": gate_ref,
+        "fenced": request.is_fenced,
+    }
+
+
+def take_grant(op: LockedOperation, bound: dict[str, Any], row: tuple[Any, ...]) -> Grant:
+    """Bring the operation in step with what `GRANT` wrote, and say what the caller got."""
+    version, number, at, lease_end, permit_until, first_sent_at, key_expires_at, used = row
+    before = op.first_sent_at
+    op.apply(
+        {
+            "state": states.INVOKED, "version": version, "attempt_number": number,
+            "attempts": op.attempts + 1, "lease_expires_at": lease_end, "waiting_on": "lease",
+            "waiting_until": lease_end, "release_reason": None, "first_sent_at": first_sent_at,
+            "key_expires_at": key_expires_at, "gate_used": used, "updated_at": at,
+        }
+    )  # fmt: skip
+    return Grant(
+        attempt_number=number,
+        attempt_id=bound["attempt_id"],
+        lease_expires_at=lease_end,
+        first_sent_at=before,
+        permit=Permit(at, permit_until, permits.milliseconds(permit_until - at))
+        if permit_until
+        else None,
+    )
+
+
+def _flag_changed_versions(
+    cur: Any, op: LockedOperation, request: ClaimRequest, runtime: Runtime
+) -> None:
+    changed = runs.changed_versions(op, request)
+    if not changed:
+        return
+    said = ":".join(f"{name}={value}" for name, value in sorted(changed.items()))
+    incidents.open_incident(
+        cur, "version_changed", op=op, cause=f"{op.run_pk}:{said}", actor=runtime.actor,
+        details={"attempt": op.attempt_number, "run_id": op.run_id, "changed": changed},
+    )  # fmt: skip
+    if "version_changed" not in op.flags:
+        transitions.record_event(
+            cur, op, "operation.version_changed", actor=runtime.actor, data=changed,
+            flags=[*op.flags, "version_changed"],
+        )  # fmt: skip
