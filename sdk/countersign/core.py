@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 from urllib.parse import quote
 
-from countersign import backoff, guarding, messages, reports, resuming, spool
+from countersign import atomic, backoff, guarding, messages, reports, resuming, spool
 from countersign.asking import Console
 from countersign.background import Background, Post
 from countersign.calls import Call, CallOptions, Effect, Result, RunInfo
@@ -92,6 +92,24 @@ class Core:
     def flush(self, seconds: float = 10.0) -> int:
         """Delivers spooled reports now; how many are still left after so many seconds."""
         return self._background.flush(seconds)
+
+    def atomic(
+        self,
+        cursor: atomic.Cursor,
+        run: str | RunInfo,
+        step: int,
+        tool_call_id: str,
+        tool: str,
+        args: Any,
+        effect: Effect,
+        **options: Unpack[CallOptions],
+    ) -> Result:
+        """An effect in your own Postgres, in the transaction of `cursor`: see `atomic.execute`.
+
+        Needs the table of `countersign.atomic.DDL`; an `OutboxRelay` tells the console.
+        """
+        call = self._call(run, step, tool_call_id, tool, args, options)
+        return atomic.execute(cursor, call, effect)
 
     def _call(
         self,
