@@ -8,6 +8,7 @@ request without one (a module that imports its neighbour) is answered by its ETa
 import gzip
 import hashlib
 import mimetypes
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from urllib.parse import parse_qs
 from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.storage import StaticFilesStorage
+from django.core.exceptions import SuspiciousFileOperation
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -35,8 +37,11 @@ class Asset(NamedTuple):
 
 
 def _load(path: str) -> Asset | None:
-    found = finders.find(path)
-    if not found or not isinstance(found, str):
+    try:
+        found = finders.find(path)
+    except SuspiciousFileOperation:  # ../settings.py
+        return None
+    if not isinstance(found, str) or not os.path.isfile(found):
         return None
     with open(found, "rb") as file:
         body = file.read()

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,36 +98,61 @@ class Child:
 
     async def _run_once(self) -> int:
         spec = self.spec
-        process = await asyncio.create_subprocess_exec(
-            *spec.argv,
-            env=dict(spec.env) or None,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            preexec_fn=spec.preexec or child_setup(signal.SIGKILL),
-            # Its own group: Ctrl-C reaches us alone, and what it leaves behind can be swept.
-            start_new_session=True,
-            pass_fds=spec.pass_fds,
-        )
+        # A pipe of our own. With asyncio's, waiting for the process would also wait for whatever
+        # else holds the pipe open: what a killed child left behind.
+        output, its_end = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *spec.argv,
+                env=dict(spec.env) or None,
+                stdin=subprocess.DEVNULL,
+                stdout=its_end,
+                stderr=its_end,
+                preexec_fn=spec.preexec or child_setup(signal.SIGKILL),
+                # Its own group: Ctrl-C reaches us alone, and what it leaves behind can be swept.
+                start_new_session=True,
+                pass_fds=spec.pass_fds,
+            )
+        except BaseException:
+            os.close(output)
+            raise
+        finally:
+            os.close(its_end)
         self.pid = process.pid
         self._changed()
         if self._stopping.is_set():
             self._signal(spec.stop_signal)
-        pump = asyncio.create_task(self._pump(process))
-        code = await process.wait()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        # A grandchild that left the group may hold the pipe open; its words are not waited for.
-        await asyncio.wait([pump], timeout=1)
-        pump.cancel()
+        with self._reading(output):
+            code = await process.wait()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         self.pid = None
         self._changed()
         return code
 
-    async def _pump(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None  # noqa: S101
-        while chunk := await process.stdout.read(65536):
+    @contextlib.contextmanager
+    def _reading(self, output: int) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        os.set_blocking(output, False)
+
+        def read_some() -> bool:
+            try:
+                chunk = os.read(output, 65536)
+            except BlockingIOError:
+                return False
             self.log.feed(chunk)
+            if not chunk:
+                loop.remove_reader(output)
+            return bool(chunk)
+
+        loop.add_reader(output, read_some)
+        try:
+            yield
+        finally:
+            while read_some():
+                pass
+            loop.remove_reader(output)
+            os.close(output)
 
 
 def describe_exit(code: int) -> str:

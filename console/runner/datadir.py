@@ -77,6 +77,12 @@ class DataDir:
         self._lock = handle
         self.forget_instance()
 
+    def unlock(self) -> None:
+        """Let the folder go; the process's end does it too."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
     def is_running(self) -> bool:
         """Does a supervisor hold this folder now?"""
         try:
@@ -113,7 +119,7 @@ class DataDir:
         path = self.path / "secrets.json"
         if not path.exists():
             self.create()
-            draft = self._write(f"secrets.{os.getpid()}.tmp", asdict(Secrets.generate()))
+            draft = self._write(f"secrets.{secrets.token_hex(8)}", asdict(Secrets.generate()))
             try:
                 os.link(draft, path)
             except FileExistsError:
@@ -139,7 +145,7 @@ class DataDir:
 
     def _write(self, name: str, content: object) -> Path:
         path = self.path / name
-        draft = path.with_name(f".{name}.{os.getpid()}")
+        draft = path.with_name(f".{name}.{secrets.token_hex(8)}")
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
             json.dump(content, out, indent=2)
             out.flush()

@@ -244,6 +244,7 @@ class Supervisor:
             await service.stop()
         self.data.forget_instance()
         (self.data.path / "children.json").unlink(missing_ok=True)
+        self.data.unlock()
 
 
 def _brief(answer: Answer) -> str:
