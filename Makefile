@@ -33,6 +33,7 @@ bench: setup  ## measure the speed goals into bench/results.json
 	@$(python) -m bench
 
 lab: setup  ## the crash lab: kill the product at every window and count the effects
+	@test -e crashlab/__main__.py || { echo "make lab comes with the crash lab issue"; exit 1; }
 	@$(python) -m crashlab
 
 lock_with := .venv/bin/uv pip compile --quiet --universal --python-version 3.12 --no-python-downloads \
