@@ -137,7 +137,7 @@ def _settle(
             state = _act(cur, concluded)
     except DomainError as refused:
         # The floor below knows something that forbids this exit; a person decides then.
-        concluded = _for_a_person(concluded, refused.code.lower())
+        concluded = _for_a_person(concluded, refused.code.lower(), detail=refused.detail)
         state = dossier.facts.state
     retry_after = max((look.retry_after_seconds or 0.0 for look in told.looks), default=0.0)
     schedule = schedules.after(
@@ -164,8 +164,21 @@ def _settle(
 def _act(cur: Any, concluded: Conclusion) -> str:
     """Commit, release or settle; the state afterwards."""
     dossier, verdict, exit_ = concluded.dossier, concluded.verdict, concluded.exit
+    if exit_.move == "hold":
+        return dossier.facts.state
     told = telling.evidence(dossier, verdict, concluded.looks)
     op_id = dossier.operation_id
+    if verdict.kind != dossier.verdict_kind and exit_.reason != "safe":
+        # The verdict stands on the operation before what follows from it: a release is judged by
+        # it, and it is what pages show afterwards.
+        settling.set_verdict(
+            cur,
+            op_id,
+            telling.verdict_document(
+                dossier, verdict, concluded.looks, exit_=exit_, next_check_at=None
+            ),
+            actor=RECONCILER,
+        )
     if exit_.move == "commit":
         seen = verdict.sightings[0]
         settling.settle_committed(
@@ -181,10 +194,8 @@ def _act(cur: Any, concluded: Conclusion) -> str:
     if exit_.move == "settle_absent":
         settling.settle_absent(cur, op_id, actor=RECONCILER, evidence=told)
         return "FAILED"
-    if exit_.move == "release":
-        settling.release(cur, op_id, reason=exit_.reason, actor=RECONCILER, evidence=told)
-        return "PENDING"
-    return dossier.facts.state
+    settling.release(cur, op_id, reason=exit_.reason, actor=RECONCILER, evidence=told)
+    return "PENDING"
 
 
 def _hold(cur: Any, concluded: Conclusion, schedule: Schedule | None) -> None:
@@ -239,12 +250,12 @@ def _is_outage(error: Exception) -> bool:
     return not state.startswith("40")
 
 
-def _for_a_person(concluded: Conclusion, reason: str) -> Conclusion:
+def _for_a_person(concluded: Conclusion, reason: str, *, detail: str = "") -> Conclusion:
     """Nothing is done automatically; `reason` stands in the verdict."""
     return replace(
         concluded,
         verdict=replace(concluded.verdict, kind="needs_human", code=reason, escalate=""),
-        exit=Exit(move="hold", reason=reason, waiting_on="person"),
+        exit=Exit(move="hold", reason=reason, waiting_on="person", detail=detail),
     )
 
 

@@ -17,12 +17,14 @@ from reconcilers.providers.base import Provider, Question
 _OPERATIONS: Final = """
 SELECT o.id, o.environment, o.namespace, o.idem_key, o.tool, o.tool_version, o.tool_class, o.state,
        o.amount_minor, o.currency, o.args_fingerprint, o.closed, o.first_sent_at, o.key_expires_at,
-       o.provider_ref, o.failure, o.created_at, o.updated_at, d.since, d.failures, d.purpose
+       o.provider_ref, o.failure, o.created_at, o.updated_at, d.since, d.failures, d.purpose,
+       EXISTS (SELECT FROM operations_operation c WHERE c.compensation_slot = o.id) AS compensated,
+       o.verdict ->> 'kind' AS verdict_kind
   FROM operations_operation o LEFT JOIN reconcilers_duelook d ON d.operation_id = o.id
  WHERE o.id = ANY(%s)
 """
 _ATTEMPTS: Final = """
-SELECT operation_id, standing, fenced, permit_at, emits_until, provider_ref, http_status
+SELECT operation_id, standing, fenced, permit_at, emits_until, provider_ref, http_status, origin
   FROM operations_attempt WHERE operation_id = ANY(%s) ORDER BY operation_id, number
 """
 
@@ -34,6 +36,7 @@ class Dossier:
     operation_id: UUID
     tool: str
     failure: str | None
+    verdict_kind: str | None
     facts: Facts
     looks: tuple[Look, ...]
     account: ProviderAccount | None
@@ -55,6 +58,10 @@ class _Tries:
     possible_sends: int
     refs: frozenset[str]
     http_statuses: tuple[int, ...]
+    hearsay: bool
+
+
+_NO_TRIES: Final = _Tries(None, False, 0, frozenset(), (), False)
 
 
 def load(cur: Any, operation_ids: Sequence[UUID]) -> dict[UUID, Dossier]:
@@ -78,7 +85,7 @@ def load(cur: Any, operation_ids: Sequence[UUID]) -> dict[UUID, Dossier]:
             then=then,
             now=newest.facts(known["tool"]),
             accounts_here=scopes.get((known["environment"], known["namespace"]), []),
-            tries=tries.get(row[0], _Tries(None, False, 0, frozenset(), ())),
+            tries=tries.get(row[0], _NO_TRIES),
             looks=tuple(looks.get(row[0], ())),
         )
     return dossiers
@@ -139,6 +146,8 @@ def _dossier(
         possible_sends=tries.possible_sends,
         accepts_key=then.accepts_key,
         key_expires_at=known["key_expires_at"],
+        first_send_is_known=known["first_sent_at"] is not None and not tries.hearsay,
+        is_compensated=known["compensated"],
         client_timeout_seconds=then.client_timeout_seconds * then.client_tries,
         signed_release_above=_signature_limit(config, known["currency"]),
         failures=known["failures"] or 0,
@@ -149,6 +158,7 @@ def _dossier(
         operation_id=known["id"],
         tool=known["tool"],
         failure=known["failure"],
+        verdict_kind=known["verdict_kind"],
         facts=facts,
         looks=looks,
         account=account if asked else None,
@@ -218,10 +228,10 @@ def _load_tries(cur: Any, ids: list[UUID]) -> dict[UUID, _Tries]:
 
 def _tries(rows: list[Any]) -> _Tries:
     emits: list[datetime] = []
-    sends, fenced, unknown_end = 0, True, False
+    sends, fenced, unknown_end, hearsay = 0, True, False, False
     refs: set[str] = set()
     statuses: list[int] = []
-    for standing, is_fenced, permit_at, emits_until, ref, http_status in rows:
+    for standing, is_fenced, permit_at, emits_until, ref, http_status, origin in rows:
         if ref:
             refs.add(ref)
         if standing in {"live", "in_doubt"}:
@@ -232,7 +242,8 @@ def _tries(rows: list[Any]) -> _Tries:
             if http_status is not None:
                 statuses.append(http_status)
             fenced = fenced and is_fenced
+            hearsay = hearsay or origin == "hearsay"
         if standing != "not_sent" and (permit_at is not None or not is_fenced):
             sends += 1
     end = None if unknown_end else max(emits, default=None)
-    return _Tries(end, fenced, sends, frozenset(refs), tuple(statuses))
+    return _Tries(end, fenced, sends, frozenset(refs), tuple(statuses), hearsay)

@@ -114,6 +114,7 @@ class Facts:
 
     `emits_until` is t_emit, `lifetime` is L; `reported_ids` are object ids that the runtime
     reported or an earlier look met. `blind` says why there is nobody to ask, else it is empty.
+    `is_compensated`: somebody chose to undo it, which forbids running it again.
     """
 
     state: str
@@ -139,6 +140,8 @@ class Facts:
     possible_sends: int = 1
     accepts_key: bool = False
     key_expires_at: datetime | None = None
+    first_send_is_known: bool = True
+    is_compensated: bool = False
     client_timeout_seconds: int = 80
     signed_release_above: int | None = None
     failures: int = 0

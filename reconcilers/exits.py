@@ -11,18 +11,24 @@ from typing import Final
 from reconcilers.evidence import Facts, Look
 from reconcilers.verdicts import HOLDING, Verdict
 
-#: Inside key retention less this, a replay under the same key is still deduplicated.
+#: Inside key retention less a margin a replay under the same key is still deduplicated. The margin
+#: is the one by which permits are refused: a 24th of the retention, an hour at most.
 RETENTION_MARGIN: Final = timedelta(hours=1)
+_MARGIN_SHARE: Final = 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exit:
-    """`move`: commit, settle_absent, release or hold. `reason`: the release's, or why it holds."""
+    """`move`: commit, settle_absent, release or hold. `reason`: the release's, or why it holds.
+
+    `detail` is a sentence of the floor below, where that forbade what we had concluded.
+    """
 
     move: str
     reason: str = ""
     waiting_on: str = ""
     incident: str = ""
+    detail: str = ""
 
 
 def way_out(facts: Facts, verdict: Verdict, looks: Sequence[Look], now: datetime) -> Exit:
@@ -43,6 +49,8 @@ def _out_of_unknown(facts: Facts, verdict: Verdict, looks: Sequence[Look], now: 
         return Exit(
             move="hold", reason=verdict.code, waiting_on="person", incident=_incident(verdict)
         )
+    if facts.is_compensated and verdict.kind == "absent" and not facts.closed:
+        return Exit(move="hold", reason="being_compensated", waiting_on="person")
     if facts.tool_class == "safe":
         # It only reads: there is no effect that could be doubled or lost.
         return Exit(move="settle_absent" if facts.closed else "release", reason="safe")
@@ -74,6 +82,8 @@ def may_replay(facts: Facts, verdict: Verdict, looks: Sequence[Look], now: datet
     return (
         looked
         and not facts.closed
+        and not facts.is_compensated
+        and facts.first_send_is_known
         and facts.tool_class == "idempotent"
         and inside_retention(facts, now)
         and verdict.kind not in HOLDING
@@ -82,11 +92,10 @@ def may_replay(facts: Facts, verdict: Verdict, looks: Sequence[Look], now: datet
 
 def inside_retention(facts: Facts, now: datetime) -> bool:
     """Whether the provider still remembers our key, with a margin; unknown retention is none."""
-    return (
-        facts.accepts_key
-        and facts.key_expires_at is not None
-        and now < facts.key_expires_at - RETENTION_MARGIN
-    )
+    if not facts.accepts_key or facts.key_expires_at is None:
+        return False
+    life = facts.key_expires_at - facts.first_send_at
+    return now < facts.key_expires_at - min(life / _MARGIN_SHARE, RETENTION_MARGIN)
 
 
 def _incident(verdict: Verdict) -> str:

@@ -19,8 +19,9 @@ HOLDS: Final = {
         "The process that looked for this call died three times in a row, so it is looked for no"
         " more than once an hour: see the worker's log, and find out by hand."
     ),
-    "not_releasable": (
-        "It may not be released as it stands: a person must decide, or close the intent."
+    "being_compensated": (
+        "It is proved that it did not happen, and somebody chose to undo it: close the intent, and"
+        " the compensation is cancelled with it."
     ),
     "unfenced": (
         "Every read agrees that it did not happen, but an attempt was not fenced and could still "
@@ -51,6 +52,8 @@ def say(
     next_check_at: datetime | None = None,
 ) -> str:
     """One to four sentences about where the operation stands."""
+    if exit_ is not None and exit_.detail:
+        return f"{exit_.detail} A person must decide."
     if exit_ is not None and exit_.reason in HOLDS:
         return HOLDS[exit_.reason]
     parts = [_SAYINGS[verdict.kind](facts, verdict, looks)]

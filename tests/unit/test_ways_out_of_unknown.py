@@ -65,7 +65,9 @@ class TestReplay:
         [
             {"accepts_key": False},
             {"key_expires_at": None},
-            {"key_expires_at": after(96 + 3600)},
+            {"key_expires_at": after(100)},
+            {"first_send_is_known": False},
+            {"is_compensated": True},
             {"tool_class": "unsafe"},
             {"closed": True},
         ],
