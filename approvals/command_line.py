@@ -62,7 +62,7 @@ def _told(ceremony: Ceremony) -> dict[str, Any]:
         "statement_id": ceremony.statement_id,
         "message_b64": ceremony.message_b64,
         "statement": ceremony.statement,
-        "display": ceremony.display,
+        "display": ceremony.shown.text,
         "key_id": ceremony.key_id,
         "expires_at": rfc3339(ceremony.expires_at),
     }

@@ -146,10 +146,8 @@ def start(
         }
         fingerprint = statements.hex_of(request.args_fingerprint)
         raw = statements.build(statements.DECISION, op.idem_key, fingerprint, predicate)
-        pending = PendingStatement(
-            user=user, session=session, kind=KIND, request=request, display=shown.text
-        )
-        return signing.open_ceremony(pending, key, raw, now)
+        pending = PendingStatement(user=user, session=session, kind=KIND, request=request)
+        return signing.open_ceremony(pending, key, raw, shown, now)
 
 
 def show(cur: Any, request: ApprovalRequest) -> Display:

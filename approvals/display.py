@@ -42,6 +42,11 @@ class Leaf:
     warnings: tuple[str, ...]
     folded: bool
 
+    @property
+    def path_shown(self) -> str:
+        """The path as it stands in the text: what hides in a name is written out."""
+        return glyphs.visible(self.path)
+
 
 @dataclass(frozen=True)
 class Display:
@@ -66,7 +71,7 @@ def render(facts: Mapping[str, str], args: Any, redacted: tuple[str, ...] = ()) 
     leaves = tuple(_leaf(path, value, redacted) for path, value in _walk(args, "", redacted))
     lines = [f"{name} = {value}" for name, value in shown_facts]
     lines.append("")
-    lines.extend(f"{glyphs.visible(leaf.path)} = {leaf.shown}" for leaf in leaves)
+    lines.extend(f"{leaf.path_shown} = {leaf.shown}" for leaf in leaves)
     warnings = sorted({word for leaf in leaves for word in leaf.warnings})
     return Display("\n".join(lines) + "\n", shown_facts, leaves, tuple(warnings))
 

@@ -121,9 +121,8 @@ def start(
             kind=KIND,
             operation_id=op.id,
             operation_version=op.version,
-            display=shown.text,
         )
-        return signing.open_ceremony(pending, key, raw, situation.now)
+        return signing.open_ceremony(pending, key, raw, shown, situation.now)
 
 
 def finish(user: User, session: str, statement_id: str, answer: object) -> Resolved:

@@ -38,7 +38,7 @@ class Ceremony:
     key_id: str
     message_b64: str
     statement: dict[str, Any]
-    display: str
+    shown: Display
     expires_at: datetime
     options: dict[str, Any] | None
 
@@ -87,10 +87,11 @@ def check_reason(text: str) -> str:
 
 
 def open_ceremony(
-    pending: PendingStatement, key: ReviewerKey, statement: bytes, now: datetime
+    pending: PendingStatement, key: ReviewerKey, statement: bytes, shown: Display, now: datetime
 ) -> Ceremony:
     """Keep the bytes; `pending` says for whom, of what kind and about what."""
     pending.key = key
+    pending.display = shown.text
     pending.statement = statement
     pending.message = envelopes.pae(statement)
     pending.expires_at = now + VALID_FOR
@@ -106,7 +107,7 @@ def open_ceremony(
         key_id=key.key_id,
         message_b64=b64(pending.message),
         statement=json.loads(statement),
-        display=pending.display,
+        shown=shown,
         expires_at=pending.expires_at,
         options=options,
     )

@@ -1,0 +1,143 @@
+"""The signing pages over HTTP, without a browser: the software passkey answers for it."""
+
+import json
+import re
+from html import unescape
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from approvals.models import Decision, PendingStatement, ReviewerKey
+from tests.support import approving
+from tests.support.passkey import Passkey
+
+pytestmark = pytest.mark.django_db
+
+
+def signed_in(user: object) -> Client:
+    client = Client()
+    client.force_login(user)  # type: ignore[arg-type]
+    return client
+
+
+def data(html: str, name: str) -> str:
+    found = re.search(rf'data-{name}="([^"]*)"', html)
+    assert found is not None, html
+    return unescape(found[1])
+
+
+def hidden(html: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]*)"', html)
+    assert found is not None, html
+    return unescape(found[1])
+
+
+def start(client: Client, asked: approving.Asked, verdict: str, **more: object) -> str:
+    url = reverse("approval-start", args=[asked.id])
+    answer = client.post(url, {"verdict": verdict, **more})
+    assert answer.status_code == 200, answer.content.decode()
+    return answer.content.decode()
+
+
+def test_opening_the_form_stores_and_decides_nothing() -> None:
+    reviewer, asked = approving.person(), approving.ask()
+    before = PendingStatement.objects.count()
+    answer = signed_in(reviewer.user).get(
+        reverse("approval-sign", args=[asked.id]), {"verdict": "approve"}
+    )
+    assert answer.status_code == 200
+    assert "stripe.charge" in answer.content.decode()
+    assert PendingStatement.objects.count() == before
+    assert not Decision.objects.exists()
+    assert approving.operation(asked.op_id).gate == "waiting"
+
+
+def test_a_get_to_start_or_finish_is_refused() -> None:
+    reviewer, asked = approving.person(), approving.ask()
+    client = signed_in(reviewer.user)
+    for name in ("approval-start", "approval-finish"):
+        assert client.get(reverse(name, args=[asked.id])).status_code == 405
+
+
+def test_a_forged_form_without_its_token_is_refused() -> None:
+    reviewer, asked = approving.person(), approving.ask()
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(reviewer.user)
+    answer = client.post(reverse("approval-start", args=[asked.id]), {"verdict": "approve"})
+    assert answer.status_code == 403
+
+
+def test_an_approval_goes_from_the_page_to_the_receipt() -> None:
+    reviewer, asked = approving.person(), approving.ask()
+    client = signed_in(reviewer.user)
+    html = start(client, asked, "approve", reason="as agreed")
+    assert html.count("<script") == 1
+    answer = reviewer.passkey.get(json.loads(data(html, "options")))
+    finish = reverse("approval-finish", args=[asked.id])
+    form = {"statement": hidden(html, "statement"), "answer": json.dumps(answer)}
+
+    done = client.post(finish, form)
+    again = client.post(finish, form)
+
+    assert done.status_code == again.status_code == 302
+    assert done["Location"] == again["Location"]
+    receipt = client.get(done["Location"]).content.decode()
+    assert "Approved is not executed" in receipt
+    assert Decision.objects.count() == 1
+    assert approving.operation(asked.op_id).gate == "granted"
+
+
+def test_the_signing_page_forbids_every_script_but_its_own() -> None:
+    reviewer, asked = approving.person(), approving.ask()
+    url = reverse("approval-start", args=[asked.id])
+    answer = signed_in(reviewer.user).post(url, {"verdict": "deny"})
+    policy = answer["Content-Security-Policy"]
+    assert "trusted-types 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "nonce" not in policy
+
+
+def test_who_may_not_decide_reads_why_and_gets_no_form() -> None:
+    operator, asked = approving.person("operator"), approving.ask()
+    client = signed_in(operator.user)
+    url = reverse("approval-sign", args=[asked.id])
+    html = client.get(url, {"verdict": "approve"}).content.decode()
+    assert "needs reviewer; you are operator" in html
+    assert "Continue to sign" not in html
+    started = client.post(reverse("approval-start", args=[asked.id]), {"verdict": "approve"})
+    assert started.status_code == 403
+
+
+def test_a_key_is_enrolled_on_the_keys_pages() -> None:
+    someone = approving.user()
+    client = signed_in(someone)
+    passkey = Passkey("localhost", "")
+    assert client.get(reverse("keys")).status_code == 200
+    assert client.get(reverse("keys-enrol")).status_code == 200
+    begun = client.post(reverse("keys-enrol-start"), {"method": "webauthn", "name": "laptop"})
+    html = begun.content.decode()
+    options = json.loads(data(html, "options"))
+    passkey.rp_id, passkey.origin = options["rp"]["id"], approving.settings.BASE_URL
+    form = {
+        "enrolment": hidden(html, "enrolment"),
+        "answer": json.dumps(passkey.create(options)),
+    }
+    assert client.post(reverse("keys-enrol-finish"), form).status_code == 302
+    assert ReviewerKey.objects.get(user=someone).bootstrap
+    assert "in use (bootstrap)" in client.get(reverse("keys")).content.decode()
+
+
+def test_a_stale_login_is_asked_for_its_password_first() -> None:
+    someone = approving.user()
+    someone.set_password("a long enough password")
+    someone.save()
+    client = signed_in(someone)
+    session = client.session
+    session["authenticated_at"] = "2020-01-01T00:00:00+00:00"
+    session.save()
+    refused = client.post(reverse("keys-enrol-start"), {"method": "webauthn", "name": "x"})
+    assert refused.status_code == 403
+    client.post(reverse("keys-confirm"), {"password": "a long enough password"})
+    begun = client.post(reverse("keys-enrol-start"), {"method": "webauthn", "name": "x"})
+    assert begun.status_code == 200
