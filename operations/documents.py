@@ -17,6 +17,8 @@ from operations import states
 from operations.ids import handle
 from operations.rows import LockedOperation
 
+#: Who resolves an incident that its operation's records no longer show; it is not listed then.
+WITHDRAWN: Final = "system:fold"
 _DECISIONS: Final = {
     states.INVOKED: "in_flight",
     states.UNKNOWN: "await_reconciliation",

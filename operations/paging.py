@@ -117,7 +117,8 @@ def _matching(
     if not branches:
         return []
     parts = [branch.matching(before, window, limit) for branch in branches]
-    sql = " UNION ALL ".join(part[0] for part in parts) + " ORDER BY 1 DESC LIMIT %s"
+    found = " UNION ALL ".join(part[0] for part in parts)
+    sql = f"SELECT * FROM ({found}) AS found ORDER BY 1 DESC LIMIT %s"  # noqa: S608
     cur.execute(sql, [value for part in parts for value in part[1]] + [limit])
     return [row[0] for row in cur.fetchall()]
 

@@ -11,7 +11,13 @@ from django.db.backends.utils import CursorWrapper
 
 from operations import paging, rows, states
 from operations.actors import Scope
-from operations.documents import Beside, decision_of, incident_document, operation_document
+from operations.documents import (
+    WITHDRAWN,
+    Beside,
+    decision_of,
+    incident_document,
+    operation_document,
+)
 from operations.errors import not_found
 from operations.paging import Branch
 
@@ -43,7 +49,8 @@ LEFT JOIN LATERAL (
 ) result ON o.state = 'COMMITTED'
 LEFT JOIN LATERAL (
     SELECT array_agg(ARRAY[i.id::text, i.kind, i.opened_at::text] ORDER BY i.id) AS items
-    FROM operations_incident i WHERE i.operation_id = o.id
+    FROM operations_incident i
+    WHERE i.operation_id = o.id AND i.resolved_by IS DISTINCT FROM '{WITHDRAWN}'
 ) incidents ON true
 LEFT JOIN LATERAL (
     SELECT bool_or(a.standing = 'in_doubt') AS doubt,

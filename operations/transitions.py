@@ -6,12 +6,15 @@ Both raise the version by one.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
 
-from operations import states
+from operations import arrays, states
 from operations.errors import StateConflict
-from operations.rows import JSON_COLUMNS, LockedOperation
+from operations.rows import JSON_COLUMNS, LockedOperation, encoded
 
 
 def transition(
@@ -50,8 +53,9 @@ def record_event(
     return _write(cur, op, columns, event_type, (None, None), actor, data)
 
 
-def edge_sql(from_state: str, to_state: str, event_type: str, *, written: str, where: str,
-             source: str = "") -> str:
+def edge_sql(
+    from_state: str, to_state: str, event_type: str, *, written: str, where: str, source: str = ""
+) -> str:
     """CTEs `moved` and `told` that carry one edge, for statements that write more in one trip.
 
     `written` is a SET list, `where` picks the row `o`, `source` is what they may refer to. The
@@ -106,7 +110,7 @@ def _write(
     cur.execute(
         _sql(tuple(changes)),
         (
-            *(_encoded(name, value) for name, value in changes.items()),
+            *(encoded(name, value) for name, value in changes.items()),
             op.id,
             op.version,
             op.state,
@@ -143,5 +147,128 @@ RETURNING version, at
 """  # noqa: S608
 
 
-def _encoded(name: str, value: Any) -> Any:
-    return json.dumps(value) if name in JSON_COLUMNS and value is not None else value
+@dataclass(slots=True)
+class Move:
+    """One change of one locked operation, to be carried out with many others.
+
+    Without `to_state` it is a fact that changes no state, as in `record_event`.
+    """
+
+    op: LockedOperation
+    event_type: str
+    to_state: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+def transition_many(cur: Any, moves: Iterable[Move], *, actor: str) -> None:
+    """Carry out many moves of many locked operations, set-based: same table, same guard.
+
+    Several moves of one operation happen in their order, in rounds: one statement for each round
+    and set of columns, however many operations there are.
+    """
+    waiting: defaultdict[UUID, deque[Move]] = defaultdict(deque)
+    for move in moves:
+        waiting[move.op.id].append(move)
+    while waiting:
+        groups: defaultdict[tuple[str, ...], list[tuple[Move, dict[str, Any]]]] = defaultdict(list)
+        for op_id in list(waiting):
+            move = waiting[op_id].popleft()
+            if not waiting[op_id]:
+                del waiting[op_id]
+            changes = _changes_of(move)
+            groups[tuple(changes)].append((move, changes))
+        for names, group in groups.items():
+            _write_many(cur, names, group, actor)
+
+
+def _changes_of(move: Move) -> dict[str, Any]:
+    op, to_state = move.op, move.to_state
+    if to_state is None:
+        if "state" in move.columns:
+            raise StateConflict("only a move with a to_state changes the state")
+        return dict(move.columns)
+    if not states.allowed(op.state, to_state, move.event_type):
+        raise StateConflict(f"{move.event_type} does not lead from {op.state} to {to_state}")
+    return {"state": to_state, **_implied(op, to_state, move.columns), **move.columns}
+
+
+def _write_many(
+    cur: Any,
+    names: tuple[str, ...],
+    group: Sequence[tuple[Move, Mapping[str, Any]]],
+    actor: str,
+) -> None:
+    ops = [move.op for move, _ in group]
+    written = [_LITERALS[_TYPES[name]](changes[name] for _, changes in group) for name in names]
+    cur.execute(
+        _sql_many(names),
+        (
+            arrays.plain(op.id for op in ops),
+            arrays.plain(op.version for op in ops),
+            arrays.texts(op.state for op in ops),
+            arrays.texts(move.event_type for move, _ in group),
+            arrays.texts(move.to_state for move, _ in group),
+            arrays.documents(move.data for move, _ in group),
+            *written,
+            actor,
+        ),
+    )
+    told = {row[0]: row[1:] for row in cur.fetchall()}
+    if len(told) != len(group):
+        raise StateConflict(f"{len(group) - len(told)} operations are not what was locked")
+    for move, changes in group:
+        move.op.apply(changes)
+        move.op.version, move.op.updated_at = told[move.op.id]
+
+
+#: Postgres types of the columns that moves of many operations may write.
+_TYPES: Final = {
+    **dict.fromkeys(
+        ("state", "failure", "closed_as", "waiting_on", "release_reason", "provider_ref"), "text"
+    ),
+    **dict.fromkeys(("effect_status", "args_fingerprint", "goal", "currency"), "text"),
+    **dict.fromkeys(
+        ("waiting_until", "lease_expires_at", "first_sent_at", "key_expires_at"), "timestamptz"
+    ),
+    **dict.fromkeys(("attempt_number", "attempts", "replays"), "int"),
+    **dict.fromkeys(("verdict", "flags"), "jsonb"),
+    "amount_minor": "bigint",
+    "closed": "boolean",
+    "compensation_slot": "uuid",
+}
+_LITERALS: Final[dict[str, Callable[[Iterable[Any]], str]]] = {
+    "text": arrays.texts,
+    "timestamptz": arrays.moments,
+    "jsonb": arrays.documents,
+    **dict.fromkeys(("int", "bigint", "boolean", "uuid"), arrays.plain),
+}
+
+
+def _sql_many(names: tuple[str, ...]) -> str:
+    columns = ", ".join(f"said_{name}" for name in names)
+    types = "".join(f", %s::{_TYPES[name]}[]" for name in names)
+    written = "".join(f"{name} = said_{name}, " for name in names)
+    return f"""
+WITH said AS (
+    SELECT * FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[], %s::text[], %s::jsonb[]
+                         {types})
+        WITH ORDINALITY AS s(op, was, from_state, type, to_state, data{", " if names else ""}
+                             {columns}, n)
+), moved AS (
+    UPDATE operations_operation AS o
+       SET {written}version = o.version + 1, updated_at = clock_timestamp()
+      FROM said
+     WHERE o.id = said.op AND o.version = said.was AND o.state = said.from_state
+ RETURNING o.id, o.environment, o.namespace, o.run_id, o.version, o.updated_at
+)
+INSERT INTO operations_event
+    (environment, namespace, operation_id, run_id, version, type, from_state, to_state, actor, at,
+     data)
+SELECT moved.environment, moved.namespace, moved.id, moved.run_id, moved.version, said.type,
+       CASE WHEN said.to_state IS NOT NULL THEN said.from_state END, said.to_state, %s,
+       moved.updated_at, said.data
+  FROM moved JOIN said ON said.op = moved.id
+ ORDER BY said.n
+RETURNING operation_id, version, at
+"""  # noqa: S608

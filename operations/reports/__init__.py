@@ -1,0 +1,1 @@
+"""Report mode: batches of what already happened (design: the HTTP contract, "Records")."""
