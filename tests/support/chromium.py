@@ -113,9 +113,9 @@ def _playwright_install() -> str | None:
 
 def _apt() -> str | None:
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        _run(["apt-get", "update", "-q"], **quiet)
-        _run(["apt-get", "install", "-y", "-q", "--no-install-recommends", "chromium"], **quiet)
+        install = ["install", "-y", "-q", "--no-install-recommends", "chromium"]
+        for words in (["update", "-q"], install):
+            _run(["apt-get", *words], DEBIAN_FRONTEND="noninteractive")
     return _on_path()
 
 
