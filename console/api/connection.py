@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from select import POLLIN, poll
 from typing import Any
 
 from django.db import DatabaseError, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
+from psycopg import Error
 
 #: No request of an agent needs longer; a lock held beyond this is somebody's fault to be told of.
 _SESSION = "-c statement_timeout=20s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
@@ -21,13 +23,32 @@ class WorkerConnection(DatabaseWrapper):
 
     commits = 0
     is_commit_uncertain = False
-    was_open = False
+    has_been_open = False
 
     def begin_call(self) -> None:
-        """Forget the last call."""
+        """Forget the last call; let go of a connection that the server has closed meanwhile.
+
+        Noticed before anything is sent on it, a restart of the server leaves no doubt behind.
+        """
         self.commits = 0
         self.is_commit_uncertain = False
-        self.was_open = not self.is_broken()
+        if self.connection is not None and self._has_news():
+            self.close()
+        self.has_been_open = self.connection is not None
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        connection = super().get_new_connection(conn_params)
+        self.has_been_open = True
+        return connection
+
+    def _has_news(self) -> bool:
+        """An idle connection has nothing to read, unless the server said goodbye."""
+        try:
+            news = poll()
+            news.register(self.connection.fileno(), POLLIN)
+            return bool(news.poll(0))
+        except (OSError, ValueError, Error):
+            return True
 
     def _commit(self) -> None:
         try:

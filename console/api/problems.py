@@ -4,6 +4,9 @@ import json
 import math
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
+
+from django.conf import settings
 
 from operations.errors import DomainError
 
@@ -70,7 +73,10 @@ def slug(code: str) -> str:
 
 
 def of(error: DomainError) -> Problem:
-    """The domain's refusal as an answer."""
+    """The domain's refusal as an answer; with a key, also where people see the operation."""
+    extra = dict(error.extra)
+    if "idem_key" in extra:
+        extra.setdefault("operation_url", f"{settings.BASE_URL}/go/{quote(extra['idem_key'])}")
     return Problem(
         error.status,
         error.code,
@@ -78,7 +84,7 @@ def of(error: DomainError) -> Problem:
         error.detail,
         retryable=error.retryable,
         retry_after_seconds=error.retry_after_seconds,
-        **error.extra,
+        **extra,
     )
 
 

@@ -5,11 +5,14 @@ transaction ends as it would have, and only its answer is lost.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Final
 
 from django.db import Error as DatabaseFailure
@@ -28,35 +31,91 @@ _PASSING: Final = (postgres.ReadOnlySqlTransaction, postgres.CannotConnectNow)
 
 
 class Workers:
-    """Threads with a lasting database connection each."""
+    """Threads with a lasting database connection each, for one event loop.
+
+    Not `concurrent.futures`: its locks and its two futures a call cost as much as the HTTP parser.
+    Here a call costs one queue entry, and all that ends in one turn wakes the loop once.
+    """
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
         self.size = size
         self.waiting = 0
-        self._threads: ThreadPoolExecutor | None = None
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._ended: deque[_Call] = deque()
+        self._is_woken = False
+        self._threads: list[Thread] = []
 
     async def run[T](self, work: Callable[..., T], *arguments: Any) -> T:
-        """Run `work` in a thread; raises its Problem, or the one that its failure amounts to."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(
-                self.size, thread_name_prefix=self.name, initializer=connection.adopt
-            )
+        """Run `work` in a thread; raises its Problem, or the one that its failure amounts to.
+
+        Cancelling the caller leaves the thread to finish its transaction.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._threads:
+            self._start(loop)
+        entry = _Call(work, arguments, loop.create_future())
         self.waiting += 1
+        self._calls.put(entry)
         try:
-            # Shielded: a cancelled request leaves the thread to finish its transaction.
-            return await asyncio.shield(
-                asyncio.get_running_loop().run_in_executor(self._threads, call, work, *arguments)
-            )
+            return await entry.future  # type: ignore[no-any-return]
         finally:
             self.waiting -= 1
 
     def stop(self) -> None:
-        """Let running calls end; queued ones too."""
-        if self._threads is not None:
-            self._threads.submit(connections.close_all)
-            self._threads.shutdown(wait=True)
-            self._threads = None
+        """Let running and queued calls end."""
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        for number in range(self.size):
+            name = f"{self.name}-{number}"
+            thread = Thread(target=self._work, args=(loop,), name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        connection.adopt()
+        take, ended = self._calls.get, self._ended
+        while (entry := take()) is not None:
+            try:
+                entry.result = call(entry.work, *entry.arguments)
+            except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+                entry.error = error
+            ended.append(entry)
+            # Append, then look: a wake-up that is pending has not begun to take, and takes all.
+            if not self._is_woken:
+                self._is_woken = True
+                with contextlib.suppress(RuntimeError):  # the loop has ended before us
+                    loop.call_soon_threadsafe(self._deliver)
+            del entry
+        connections.close_all()
+
+    def _deliver(self) -> None:
+        self._is_woken = False
+        while self._ended:
+            entry = self._ended.popleft()
+            if not entry.future.done():
+                if entry.error is not None:
+                    entry.future.set_exception(entry.error)
+                else:
+                    entry.future.set_result(entry.result)
+
+
+class _Call:
+    __slots__ = ("arguments", "error", "future", "result", "work")
+
+    def __init__(
+        self, work: Callable[..., Any], arguments: tuple[Any, ...], future: asyncio.Future[Any]
+    ) -> None:
+        self.work = work
+        self.arguments = arguments
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
 
 
 def call[T](work: Callable[..., T], *arguments: Any) -> T:
@@ -85,7 +144,8 @@ def _may_retry(database: Any, error: DatabaseFailure) -> bool:
     """Whether to try again; raises where the error is a defect or the fate is unknown."""
     cause = error.__cause__
     lost = database.is_broken()
-    uncertain = database.is_commit_uncertain or database.commits
+    # Where no connection could be opened nothing was sent, whatever else is suspected.
+    uncertain = database.has_been_open and (database.is_commit_uncertain or database.commits)
     if lost:
         database.close()
     if uncertain:
@@ -95,6 +155,6 @@ def _may_retry(database: Any, error: DatabaseFailure) -> bool:
         return True
     if isinstance(error, OperationalError | InterfaceError) or isinstance(cause, _PASSING):
         log.warning("database: %s", type(cause or error).__name__)
-        # The server was restarted since the last call: a new connection may well work.
-        return lost and bool(database.was_open)
+        # The server went away in this call: a new connection may well work.
+        return lost and bool(database.has_been_open)
     raise error
