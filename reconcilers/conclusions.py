@@ -7,9 +7,10 @@ fence still stands concludes anything from it.
 import logging
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -58,8 +59,16 @@ class Conclusion:
     looks: tuple[Look, ...]
 
 
+#: Told of each conclusion once it is committed, with the state that the operation is in then.
+Listener = Callable[["Conclusion", str], None]
+
+
 def conclude(
-    account_id: UUID | None, told: Sequence[Told], *, dice: cadence.Dice = random.random
+    account_id: UUID | None,
+    told: Sequence[Told],
+    *,
+    dice: cadence.Dice = random.random,
+    listener: Listener | None = None,
 ) -> Counter[str]:
     """Store, judge, act and schedule; counts by what happened.
 
@@ -68,7 +77,7 @@ def conclude(
     """
     try:
         with transaction.atomic():
-            return _conclude(account_id, told, dice)
+            return _conclude(account_id, told, dice, listener)
     except (Error, DomainError, StateConflict) as error:
         if _is_outage(error):
             raise
@@ -77,7 +86,7 @@ def conclude(
             return Counter(failed=1)
     counts: Counter[str] = Counter()
     for one in told:
-        counts += conclude(account_id, [one], dice=dice)
+        counts += conclude(account_id, [one], dice=dice, listener=listener)
     return counts
 
 
@@ -97,7 +106,9 @@ def judge(dossier: Dossier, lease: Lease, new_looks: Sequence[Look], now: dateti
     )
 
 
-def _conclude(account_id: UUID | None, told: Sequence[Told], dice: cadence.Dice) -> Counter[str]:
+def _conclude(
+    account_id: UUID | None, told: Sequence[Told], dice: cadence.Dice, listener: Listener | None
+) -> Counter[str]:
     counts: Counter[str] = Counter()
     with connection.cursor() as cur:
         held = queue.still_held(cur, [one.lease for one in told])
@@ -117,7 +128,7 @@ def _conclude(account_id: UUID | None, told: Sequence[Told], dice: cadence.Dice)
             dossier = found[one.lease.operation_id]
             if not one.kept:
                 dossier = replace(dossier, looks=(*dossier.looks, *one.looks))
-            schedule = _settle(cur, dossier, one, now, dice, counts)
+            schedule = _settle(cur, dossier, one, now, dice, counts, listener)
             if schedule is not None:
                 next_ones.append(schedule)
         queue.finish(cur, next_ones)
@@ -126,7 +137,13 @@ def _conclude(account_id: UUID | None, told: Sequence[Told], dice: cadence.Dice)
 
 
 def _settle(
-    cur: Any, dossier: Dossier, told: Told, now: datetime, dice: cadence.Dice, counts: Counter[str]
+    cur: Any,
+    dossier: Dossier,
+    told: Told,
+    now: datetime,
+    dice: cadence.Dice,
+    counts: Counter[str],
+    listener: Listener | None,
 ) -> Schedule | None:
     """Carry out one conclusion; what to look at next, or None where nothing is left to ask."""
     concluded = judge(dossier, told.lease, told.looks, now)
@@ -157,6 +174,8 @@ def _settle(
         _hold(cur, concluded, schedule)
     elif concluded.exit.incident:
         _open_incident(cur, concluded)
+    if listener is not None:
+        transaction.on_commit(partial(listener, concluded, state))
     counts[concluded.exit.move if state != "UNKNOWN" else concluded.verdict.kind] += 1
     return schedule
 

@@ -5,11 +5,12 @@ through the leases. It ends when nothing is due, or when its time is up.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from uuid import UUID
@@ -17,7 +18,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import Error, connection
 
-from reconcilers import accounts, conclusions, queue, registry, slices, sweeps
+from reconcilers import accounts, conclusions, dossiers, queue, registry, slices, sweeps
 from reconcilers.breakers import Breakers
 from reconcilers.limits import Limiter
 from reconcilers.models import ProviderAccount
@@ -54,19 +55,33 @@ class Engine:
 
     async def run(self, seconds: float) -> Counter[str]:
         """Work until nothing is due, or for `seconds`; then finish what was begun."""
+        async with self._parts():
+            try:
+                await self._loop(time.monotonic() + seconds)
+            finally:
+                await asyncio.gather(*self._working, return_exceptions=True)
+        return self.counts
+
+    async def rehearse(self, operation_ids: Sequence[UUID], conclude: Conclude) -> None:
+        """Ask about these operations, lease and write nothing, and tell `conclude` the looks."""
+        async with self._parts():
+            for lane in await self._in_thread(_lanes_of, operation_ids):
+                await self._slice(lane, conclude=conclude, learn=False)
+
+    @contextlib.asynccontextmanager
+    async def _parts(self) -> AsyncIterator[None]:
+        """What one event loop needs, opened and given back."""
         self._limiter = Limiter(settings.REDIS_URL)
         self._breakers = Breakers(settings.REDIS_URL)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="reconcile")
         try:
-            await self._loop(time.monotonic() + seconds)
+            yield
         finally:
-            await asyncio.gather(*self._working, return_exceptions=True)
             for _, session, _ in self._sessions.values():
                 await session.close()
             await self._limiter.close()
             self._breakers.close()
             self._threads.shutdown()
-        return self.counts
 
     async def _loop(self, ends_at: float) -> None:
         renewed = swept = time.monotonic()
@@ -131,14 +146,17 @@ class Engine:
         seconds = await self._in_thread(_seconds_to_next, self._kind)
         return seconds is None or seconds > _IDLE_SECONDS
 
-    async def _slice(self, leases: list[queue.Lease]) -> Counter[str]:
+    async def _slice(
+        self, leases: list[queue.Lease], *, conclude: Conclude | None = None, learn: bool = True
+    ) -> Counter[str]:
         batch = await self._in_thread(slices.read_batch, leases)
         work = slices.Slice(
             batch,
             in_thread=self._in_thread,
             breakers=self._breakers,
             open_session=self.open_session,
-            conclude=self._conclude,
+            conclude=conclude or self._conclude,
+            learn=learn,
         )
         return await work.run()
 
@@ -209,6 +227,27 @@ def _lanes(kind: str | None) -> list[tuple[str, int]]:
 def _lease(lane: str, holder: str, limit: int, strikes: int) -> list[queue.Lease]:
     with connection.cursor() as cur:
         return queue.lease(cur, lane, holder=holder, limit=limit, strikes=strikes)
+
+
+def _lanes_of(operation_ids: Sequence[UUID]) -> list[list[queue.Lease]]:
+    """Leases that nobody holds, as a slice wants them, one list for each lane."""
+    with connection.cursor() as cur:
+        found = dossiers.load(cur, operation_ids)
+    lanes: dict[str, list[queue.Lease]] = {}
+    for key, dossier in found.items():
+        lanes.setdefault(dossier.lane, []).append(
+            queue.Lease(
+                operation_id=key,
+                lane=dossier.lane,
+                fence=-1,
+                purpose="settle" if dossier.facts.state == "UNKNOWN" else "recheck",
+                since=dossier.facts.unknown_since,
+                looks=0,
+                failures=dossier.facts.failures,
+                strikes=0,
+            )
+        )
+    return list(lanes.values())
 
 
 def _seconds_to_next(kind: str | None) -> float | None:

@@ -75,12 +75,14 @@ class Slice:
         breakers: Breakers,
         open_session: OpenSession,
         conclude: Conclude = conclusions.conclude,
+        learn: bool = True,
     ) -> None:
         self._batch = batch
         self._in_thread = in_thread
         self._breakers = breakers
         self._open_session = open_session
         self._conclude = conclude
+        self._learn = learn
         self._told: list[Told] = []
         self._answered: set[UUID] = set()
         self._lock = asyncio.Lock()
@@ -171,7 +173,7 @@ class Slice:
             session = self._open_session(account, self._batch.clock)
         except keyring.Unreadable as error:
             raise ProviderError(str(error), permanent=True) from None
-        if not account.external_id:
+        if self._learn and not account.external_id:
             try:
                 identity = await session.identify()
             except ProviderError as error:

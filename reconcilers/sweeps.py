@@ -95,6 +95,7 @@ def run_once(*, limit: int = 2000) -> dict[str, int]:
     counts = {"missing": enqueue_missing(limit=limit), "recounts": 0}
     if take_slot(RECOUNT, _RECOUNT_EVERY_SECONDS, scheduler="sweep"):
         counts["recounts"] = enqueue_recounts(limit=limit)
+        finished(RECOUNT, {"recounts": counts["recounts"]})
     return counts
 
 

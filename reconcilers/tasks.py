@@ -14,7 +14,7 @@ RUN_SECONDS = 20.0
 def wake(self: Any) -> dict[str, int] | None:
     """Sweep, then work until nothing is due. A second tick in the same second does nothing."""
     scheduler = str(getattr(self.request, "origin", None) or "by hand")
-    if not sweeps.take_slot("wake", 1.0, scheduler=scheduler):
+    if not sweeps.take_slot(sweeps.RECONCILE, 1.0, scheduler=scheduler):
         return None
     counts = sweeps.run_once()
     sweeps.finished(sweeps.RECONCILE, counts)

@@ -1,0 +1,21 @@
+"""What pages read about looks: one operation's evidence, the accounts' health, what is UNKNOWN.
+
+Every answer is made of plain values; sentences come ready to show.
+"""
+
+from reconcilers.reading.groups import UnknownGroup, unknown_groups
+from reconcilers.reading.health import AccountHealth, Freshness, account_health, freshness
+from reconcilers.reading.ladders import EvidenceLadder, Rung, evidence_ladder, raw_answer
+
+__all__ = [
+    "AccountHealth",
+    "EvidenceLadder",
+    "Freshness",
+    "Rung",
+    "UnknownGroup",
+    "account_health",
+    "evidence_ladder",
+    "freshness",
+    "raw_answer",
+    "unknown_groups",
+]

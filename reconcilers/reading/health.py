@@ -1,0 +1,182 @@
+"""How the accounts are, and whether anybody reconciles at all."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import connection
+
+from reconcilers import queue, registry, sweeps
+from reconcilers.breakers import Breakers
+from reconcilers.models import ProviderAccount, SweepLog
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountHealth:
+    """One account (or, without id, the operations that nobody can be asked about)."""
+
+    id: str
+    kind: str
+    title: str
+    name: str
+    environment: str
+    namespace: str
+    verdict: str
+    backlog: int
+    overdue: int
+    lag_seconds: float
+    asked_last_hour: int
+    errors_last_hour: int
+    errors: tuple[tuple[str, int], ...]
+    last_answer_at: datetime | None
+    last_settled_at: datetime | None
+    breaker: str
+    paused_at: datetime | None
+    limits: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freshness:
+    """When the last sweep finished, by the database's clock; process state says nothing."""
+
+    finished_at: datetime | None
+    age_seconds: float | None
+    is_stale: bool
+    refused_ticks: int
+    schedulers: tuple[str, ...]
+
+
+#: A sweep runs each second; one that has not finished for this long is reported.
+STALE_AFTER_SECONDS: Final = 60.0
+
+_BACKLOG: Final = """
+SELECT lane, count(*) FILTER (WHERE purpose = 'settle'),
+       count(*) FILTER (WHERE due_at < clock_timestamp() AND holder = ''),
+       coalesce(extract(epoch FROM clock_timestamp()
+                        - min(due_at) FILTER (WHERE due_at < clock_timestamp())), 0)
+  FROM reconcilers_duelook WHERE due_at IS NOT NULL GROUP BY lane
+"""
+_ASKED: Final = """
+SELECT account_id::text, count(*), count(*) FILTER (WHERE outcome = 'cannot_look'),
+       max(ended_at) FILTER (WHERE outcome <> 'cannot_look'),
+       max(ended_at) FILTER (WHERE outcome = 'hit')
+  FROM reconcilers_finding
+ WHERE ended_at > clock_timestamp() - interval '1 hour' AND account_id IS NOT NULL
+ GROUP BY account_id
+"""
+_ERRORS: Final = """
+SELECT account_id::text, reason, count(*) FROM reconcilers_finding
+ WHERE ended_at > clock_timestamp() - interval '1 hour' AND outcome = 'cannot_look'
+   AND account_id IS NOT NULL
+ GROUP BY account_id, reason ORDER BY count(*) DESC LIMIT 100
+"""
+
+
+def account_health() -> list[AccountHealth]:
+    """Every account, worst first, and one line for what has none, where there is such."""
+    with connection.cursor() as cur:
+        cur.execute(_BACKLOG)
+        backlog = {lane: (int(a), int(b), float(c)) for lane, a, b, c in cur.fetchall()}
+        cur.execute(_ASKED)
+        asked = {row[0]: row[1:] for row in cur.fetchall()}
+        cur.execute(_ERRORS)
+        errors: dict[str, list[tuple[str, int]]] = {}
+        for lane, reason, count in cur.fetchall():
+            errors.setdefault(lane, []).append((reason, int(count)))
+    breakers = Breakers(settings.REDIS_URL)
+    try:
+        found = [
+            _health(account, backlog, asked, errors, breakers)
+            for account in ProviderAccount.objects.order_by("kind", "name")
+        ]
+    finally:
+        breakers.close()
+    if queue.NO_LANE in backlog:
+        found.append(_of_nobody(backlog[queue.NO_LANE]))
+    order = {"down": 0, "slow": 1, "paused": 2, "nobody to ask": 3, "healthy": 4}
+    return sorted(found, key=lambda health: order[health.verdict])
+
+
+def _health(
+    account: ProviderAccount,
+    backlog: dict[str, tuple[int, int, float]],
+    asked: dict[str, Any],
+    errors: dict[str, list[tuple[str, int]]],
+    breakers: Breakers,
+) -> AccountHealth:
+    lane = str(account.id)
+    waiting, overdue, lag = backlog.get(lane, (0, 0, 0.0))
+    count, failed, last_answer, last_hit = asked.get(lane, (0, 0, None, None))
+    provider = registry.providers().get(account.kind)
+    breaker = breakers.state(lane)
+    verdict = "healthy"
+    if account.paused_at is not None:
+        verdict = "paused"
+    elif breaker == "open" or (count and failed == count):
+        verdict = "down"
+    elif lag > STALE_AFTER_SECONDS or failed:
+        verdict = "slow"
+    limits = dict(provider.limits_in(account.environment)) if provider else {}
+    return AccountHealth(
+        id=lane,
+        kind=account.kind,
+        title=provider.title if provider else account.kind,
+        name=account.name,
+        environment=account.environment,
+        namespace=account.namespace,
+        verdict=verdict,
+        backlog=waiting,
+        overdue=overdue,
+        lag_seconds=lag,
+        asked_last_hour=int(count),
+        errors_last_hour=int(failed),
+        errors=tuple(errors.get(lane, ())),
+        last_answer_at=last_answer,
+        last_settled_at=last_hit,
+        breaker=breaker,
+        paused_at=account.paused_at,
+        limits=limits | account.config.get("limits", {}),
+    )
+
+
+def _of_nobody(backlog: tuple[int, int, float]) -> AccountHealth:
+    return AccountHealth(
+        id="",
+        kind="",
+        title="No look-up",
+        name="",
+        environment="",
+        namespace="",
+        verdict="nobody to ask",
+        backlog=backlog[0],
+        overdue=0,
+        lag_seconds=0.0,
+        asked_last_hour=0,
+        errors_last_hour=0,
+        errors=(),
+        last_answer_at=None,
+        last_settled_at=None,
+        breaker="",
+        paused_at=None,
+        limits={},
+    )
+
+
+def freshness() -> Freshness:
+    """Is anybody reconciling? Told by the last sweep that came to its end."""
+    log = SweepLog.objects.filter(pk=sweeps.RECONCILE).first()
+    age = None
+    if log is not None and log.finished_at is not None:
+        with connection.cursor() as cur:
+            cur.execute(
+                "SELECT extract(epoch FROM clock_timestamp() - %s::timestamptz)", (log.finished_at,)
+            )
+            age = float(cur.fetchone()[0])
+    return Freshness(
+        finished_at=log.finished_at if log else None,
+        age_seconds=age,
+        is_stale=age is None or age > STALE_AFTER_SECONDS,
+        refused_ticks=log.refused if log else 0,
+        schedulers=tuple(sorted(log.schedulers)) if log else (),
+    )
