@@ -1,4 +1,4 @@
-"""The ASGI application: static files from memory, everything else through Django."""
+"""The ASGI application: static files from memory, the API by its gateway, pages by Django."""
 
 import os
 
@@ -8,7 +8,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
 django_application = get_asgi_application()
 
-# Imported late: both need the settings that the line above has set up.
+# Imported late: they need the settings that the line above has set up.
+from console.api.addresses import ROUTES  # noqa: E402
+from console.api.gateway import Gateway  # noqa: E402
+from console.api.process import Process  # noqa: E402
+from console.api.routes import Table  # noqa: E402
 from console.assets import Assets  # noqa: E402
 
-application = Assets(django_application)
+application = Assets(Gateway(django_application, Table(ROUTES), Process()))
