@@ -45,15 +45,14 @@ def admit(request: ClaimRequest, runtime: Runtime) -> Answer:
     What was found out on the way (an incident, a lapse, an end) is committed before a refusal is
     raised.
     """
+    intent = naming.describe(request, runtime, catalogue.known())
+    if _may_be_plain(intent):
+        answer = rows.alone(lambda cur: _admit_plainly(cur, intent, runtime))
+        if answer is not None:
+            return answer
     with rows.hot_cursor() as cur:
-        intent = naming.describe(request, runtime, catalogue.known())
         if not intent.fingerprint_is_claimed():
             raise _wrong_fingerprint(cur, intent, runtime)
-        if _may_be_plain(intent):
-            with transaction.atomic():
-                answer = _admit_plainly(cur, intent, runtime)
-            if answer is not None:
-                return answer
         try:
             done = _admit_under_lock(cur, request, runtime)
         except IntegrityError as error:
@@ -80,7 +79,10 @@ def _wrong_fingerprint(cur: Any, intent: Intent, runtime: Runtime) -> DomainErro
 def _may_be_plain(intent: Intent) -> bool:
     request = intent.request
     return (
-        request.executor == "self"
+        # Repeated after a lost connection it gives the same answer, by the sender's attempt id.
+        request.attempt_id is not None
+        and intent.fingerprint_is_claimed()
+        and request.executor == "self"
         and request.compensates is None
         and not request.has_budget
         and "~edit" not in request.tool_call_id

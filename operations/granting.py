@@ -10,7 +10,7 @@ from operations.catalogue import ToolFacts
 from operations.claims import ClaimRequest, Grant, Permit
 from operations.errors import StateConflict
 from operations.ids import uuid7
-from operations.rows import LockedOperation
+from operations.rows import LockedOperation, one_line
 
 _MOVED: Final = transitions.edge_sql(
     states.PENDING,
@@ -30,7 +30,7 @@ _MOVED: Final = transitions.edge_sql(
     where="o.id = %(op)s AND o.version = %(version)s",
 )
 #: The lease, its attempt and the event; with a send token the permit as well.
-GRANT: Final = f"""
+GRANT: Final = one_line(f"""
 WITH term AS MATERIALIZED (
     SELECT at, at + %(lease)s * interval '1 second' AS lease_end,
            CASE WHEN %(digest)s::bytea IS NOT NULL THEN
@@ -54,7 +54,7 @@ WITH term AS MATERIALIZED (
 SELECT moved.version, moved.attempt_number, term.at, term.lease_end, term.permit_until,
        moved.first_sent_at, moved.key_expires_at, moved.gate_used
   FROM moved, term
-"""  # noqa: S608
+""")  # noqa: S608
 
 
 def grant(

@@ -38,7 +38,7 @@ _MOVED: Final = transitions.edge_sql(
     source="held, ended",
     where="o.id = held.id AND o.version = held.version",
 )
-_COMMIT: Final = f"""
+_COMMIT: Final = rows.one_line(f"""
 WITH held AS MATERIALIZED (
     SELECT o.id, o.version, clock_timestamp() AS at FROM operations_operation o
      WHERE o.environment = %(environment)s AND o.namespace = %(namespace)s
@@ -62,7 +62,7 @@ SELECT {rows.COLUMNS}, r.status,
        EXISTS (SELECT FROM operations_incident i WHERE i.operation_id = o.id),
        o.compensates_id IS NOT NULL OR o.superseded_by_id IS NOT NULL
   FROM moved o JOIN operations_run r ON r.id = o.run_id
-"""  # noqa: S608
+""")  # noqa: S608
 
 
 def report_outcome(runtime: Runtime, idem_key: str, report: OutcomeReport) -> dict[str, Any]:
@@ -71,11 +71,11 @@ def report_outcome(runtime: Runtime, idem_key: str, report: OutcomeReport) -> di
     NOT_FOUND for a key that nobody claimed (the report is kept), VALIDATION_ERROR for an attempt
     number that was never issued (a positive one is kept all the same).
     """
+    if report.kind == "committed":
+        plain = rows.alone(lambda cur: _commit_plainly(cur, runtime, idem_key, report))
+        if plain is not None:
+            return plain
     with transaction.atomic(), rows.hot_cursor() as cur:
-        if report.kind == "committed":
-            plain = _commit_plainly(cur, runtime, idem_key, report)
-            if plain is not None:
-                return plain
         done = _judge(cur, runtime, idem_key, report)
     # Raised after the commit: what was refused is evidence and stays.
     if isinstance(done, DomainError):

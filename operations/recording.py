@@ -19,7 +19,7 @@ from operations.catalogue import STAMP
 from operations.granting import GRANT
 from operations.ids import uuid7
 from operations.naming import Intent
-from operations.rows import LockedOperation
+from operations.rows import LockedOperation, one_line
 from operations.runs import RunRow
 
 _NOT_YET: Final = datetime.min.replace(tzinfo=UTC)
@@ -67,15 +67,15 @@ _BIRTH: Final = """fresh AS (
            responded_at = coalesce(operations_step.responded_at, excluded.responded_at)
 )"""
 
-_MAKE: Final = f"""
+_MAKE: Final = one_line(f"""
 WITH home AS (SELECT %(run)s::uuid AS id), {_BIRTH}
 SELECT created_at, flags FROM fresh
-"""  # noqa: S608
+""")  # noqa: S608
 
 #: Everything that only the general path can judge keeps `home` empty: a budget, other versions,
 #: another trigger, failures for the same goal, a record under a stand-in id, evidence in the
 #: inbox, a newer catalogue.
-FRESH: Final = f"""
+FRESH: Final = one_line(f"""
 WITH known AS (
     SELECT * FROM operations_run
      WHERE environment = %(environment)s AND namespace = %(namespace)s AND run_id = %(run_id)s
@@ -110,7 +110,7 @@ WITH known AS (
              WHERE o.run_id = r.id AND o.goal = %(goal)s AND o.state = 'FAILED'))
 ), {_BIRTH}
 SELECT run_id, created_at, flags FROM fresh
-"""  # noqa: S608
+""")  # noqa: S608
 
 
 def make(

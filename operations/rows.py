@@ -7,7 +7,7 @@ other as FOR UPDATE does, and let foreign key checks of other tables pass.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -15,7 +15,13 @@ from typing import Any, Final
 from uuid import UUID
 
 import psycopg
-from django.db import connection
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    InterfaceError,
+    OperationalError,
+    connection,
+    connections,
+)
 
 from operations.actors import Scope
 from operations.ids import handle
@@ -200,11 +206,49 @@ def encoded(name: str, value: Any) -> Any:
     return json.dumps(value) if name in JSON_COLUMNS and value is not None else value
 
 
+def one_line(sql: str) -> str:
+    """A statement without its indentation: the driver parses those beyond 4,096 characters anew.
+
+    For statements without comments and without blanks that matter inside literals.
+    """
+    return " ".join(sql.split())
+
+
 def clock(cur: Any) -> datetime:
     """The database's clock now; `now()` is when the transaction began, perhaps before a wait."""
     cur.execute("SELECT clock_timestamp()")
     moment: datetime = cur.fetchone()[0]
     return moment
+
+
+def alone[T](work: Callable[[psycopg.Cursor[Any]], T]) -> T:
+    """Run what is one transaction by itself: one statement, or one pipeline. No BEGIN, no COMMIT.
+
+    Saves two round trips of three. `work` must be harmless when repeated: where the connection is
+    lost half-way it is run once more on a new one. If that fails too nobody knows whether it was
+    stored, which `is_commit_uncertain` on the connection tells whoever answers. Inside a
+    transaction of the caller's it simply takes part in it.
+    """
+    if connection.in_atomic_block:
+        with hot_cursor() as cur:
+            return work(cur)
+    try:
+        with hot_cursor() as cur:
+            return work(cur)
+    except (OperationalError, InterfaceError):
+        if not _is_lost():
+            raise
+        connection.close()
+    try:
+        with hot_cursor() as cur:
+            return work(cur)
+    except (OperationalError, InterfaceError):
+        vars(connections[DEFAULT_DB_ALIAS])["is_commit_uncertain"] = True
+        raise
+
+
+def _is_lost() -> bool:
+    return connection.connection is None or bool(connection.connection.closed)
 
 
 @contextmanager

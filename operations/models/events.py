@@ -23,7 +23,12 @@ class Event(Scoped):
 
     id = models.BigAutoField(primary_key=True)
     operation = models.ForeignKey(
-        Operation, models.PROTECT, null=True, related_name="events", db_index=False
+        Operation,
+        models.PROTECT,
+        null=True,
+        related_name="events",
+        db_index=False,
+        db_constraint=False,  # written with the operation's row; a trigger keeps that from going
     )
     run = models.ForeignKey(Run, models.PROTECT, null=True, db_index=False, db_constraint=False)
     version = models.IntegerField(null=True, help_text="The operation's version that it made.")

@@ -13,7 +13,11 @@ class Payload(models.Model):
     """
 
     operation = models.ForeignKey(
-        Operation, models.PROTECT, related_name="payloads", db_index=False
+        Operation,
+        models.PROTECT,
+        related_name="payloads",
+        db_index=False,
+        db_constraint=False,  # written with the operation's row; a trigger keeps that from going
     )
     kind = models.TextField()
     attempt_number = models.IntegerField(default=0)
