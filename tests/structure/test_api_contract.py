@@ -2,12 +2,15 @@
 
 import json
 import re
+from pathlib import Path
 
 from console.api.addresses import ROUTES
 from console.api.described import document
 from console.api.described.problem_codes import STATUS_OF
 from console.api.readiness import guards
 from console.api.routes import Table
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def spec():
@@ -72,8 +75,7 @@ def test_routes_are_found_by_whole_segments():
 
 
 def test_readiness_asks_for_the_triggers_of_every_app():
-    assert {
-        "operations_guard_operation",
-        "operations_event_append_only",
-        "decision_keep",
-    } <= guards()
+    sql = "".join(path.read_text() for path in ROOT.glob("*/sql/guards.sql"))
+    written = set(re.findall(r"TRIGGER\s+(\w+)\s+(?:BEFORE|AFTER|INSTEAD)", sql))
+    assert {"operations_event_append_only", "decision_keep"} <= written
+    assert guards() == written
