@@ -12,9 +12,7 @@ from tests.support.api import Api, assert_problem, claim_body, make_key, raw_cla
 
 @pytest.fixture(scope="module")
 def api(live_product):
-    runtime = Api(live_product)
-    yield runtime
-    runtime.close()
+    return Api(live_product)
 
 
 def asked_with(api, authorization):

@@ -10,9 +10,7 @@ from tests.support.api import Api, assert_problem
 
 @pytest.fixture(scope="module")
 def api(live_product):
-    runtime = Api(live_product)
-    yield runtime
-    runtime.close()
+    return Api(live_product)
 
 
 OPERATION_FIELDS = {

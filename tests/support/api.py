@@ -1,5 +1,6 @@
 """A small client of the HTTP contract, for tests that look at a running product from outside."""
 
+import atexit
 import itertools
 import json
 import secrets
@@ -49,9 +50,8 @@ class Api:
             headers={"Authorization": f"Bearer {self.token}"},
             timeout=40,
         )
-
-    def close(self) -> None:
-        self.http.close()
+        # Kept to the end of the session, so that no test has to close what it asked with.
+        atexit.register(self.http.close)
 
     def sql(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Look behind the API, where that is the point of the test."""
