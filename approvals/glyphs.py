@@ -23,7 +23,7 @@ _RTL: Final = frozenset({"R", "AL", "AN"})
 
 #: Single letters that readers take for Latin ones (UTS 39, the everyday part).
 _LATIN_TWINS: Final = frozenset(
-    "аеорсухіјѕһԁԛԝкмнтвгпАВЕКМНОРСТУХІЈЅԌԚԜαινορτυχκγΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսոհցզյլӏԁ"
+    "аеорсухіјѕһԁԛԝ" + "АВЕКМНОРСТУХІЈЅԌԚԜ" + "αινορτυχ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + "օսոհցզյլӏ"
 )
 #: Sets of scripts that one word may mix (UTS 39, "highly restrictive").
 _MIXTURES: Final = (
@@ -32,7 +32,10 @@ _MIXTURES: Final = (
     frozenset({"LATIN", "CJK", "HANGUL"}),
 )
 _WORD = re.compile(r"[^\W_]+")
-_USERINFO = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\\/]{1,2}[^\s/?#\\]*@")
+#: Starts only where a word starts, and everything is bounded: the text may be a megabyte of `a`.
+_USERINFO = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}:[\\/]{1,2}[^\s/?#\\@]{0,1000}@"
+)
 
 
 def is_hidden(char: str) -> bool:
@@ -56,11 +59,12 @@ def visible(json_text: str) -> str:
     """
     if json_text.isascii() and "\x7f" not in json_text:
         return json_text
-    return "".join(f"\\u{{{ord(c):04X}}}" if is_hidden(c) else c for c in json_text)
+    hidden = {ord(c): f"\\u{{{ord(c):04X}}}" for c in set(json_text) if is_hidden(c)}
+    return json_text.translate(hidden)
 
 
 def is_right_to_left(text: str) -> bool:
-    return not text.isascii() and any(unicodedata.bidirectional(c) in _RTL for c in text)
+    return not text.isascii() and any(unicodedata.bidirectional(c) in _RTL for c in set(text))
 
 
 def warnings_of(text: str) -> set[str]:
@@ -68,18 +72,19 @@ def warnings_of(text: str) -> set[str]:
     found: set[str] = set()
     if _USERINFO.search(text):
         found.add("URL_USERINFO")
+    chars = set(text)
     if text.isascii():
-        if any((c < " " and c not in _SPELLED) or c == "\x7f" for c in text):
+        if any((c < " " and c not in _SPELLED) or c == "\x7f" for c in chars):
             found.add("INVISIBLE")
         return found
-    if not BIDI_CONTROLS.isdisjoint(text):
+    if not BIDI_CONTROLS.isdisjoint(chars):
         found.add("BIDI")
-    if any(c not in BIDI_CONTROLS and c not in _SPELLED and is_hidden(c) for c in text):
+    if any(c not in BIDI_CONTROLS and c not in _SPELLED and is_hidden(c) for c in chars):
         found.add("INVISIBLE")
     composed = unicodedata.normalize("NFC", text)
     if composed != text:
         found.add("NON_NFC")
-    for word in _WORD.findall(composed):
+    for word in set(_WORD.findall(composed)):
         if word.isascii():
             continue
         scripts = _scripts(word)
@@ -92,7 +97,7 @@ def warnings_of(text: str) -> set[str]:
 
 def _scripts(word: str) -> set[str]:
     """Scripts of a word's letters; digits and marks belong to any."""
-    return {_script(char) for char in word if char.isalpha()}
+    return {_script(char) for char in set(word) if char.isalpha()}
 
 
 def _script(char: str) -> str:
@@ -109,5 +114,5 @@ def _is_confusable(word: str) -> bool:
     """Compatibility spellings (full width, styled letters) and words made of Latin twins only."""
     if unicodedata.normalize("NFKC", word) != word:
         return True
-    letters = [char for char in word if char.isalpha()]
+    letters = [char for char in set(word) if char.isalpha()]
     return bool(letters) and all(char in _LATIN_TWINS for char in letters if not char.isascii())
