@@ -5,9 +5,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 
 from reconcilers import keyring, registry
-from reconcilers.models import ProviderAccount
+from reconcilers.models import DueLook, ProviderAccount
 from reconcilers.providers.base import AccountAccess, parse_config
 
 #: Members of a configuration that the engine reads, whatever the provider.
@@ -34,7 +35,7 @@ def create_account(
     external_id = str(plain.pop("account", "") or "")
     try:
         with transaction.atomic():
-            return ProviderAccount.objects.create(
+            account = ProviderAccount.objects.create(
                 kind=kind,
                 environment=environment,
                 namespace=namespace,
@@ -43,8 +44,18 @@ def create_account(
                 config=plain,
                 secrets=keyring.seal(secrets),
             )
+            _wake_those_without_account(environment, namespace)
+            return account
     except IntegrityError as error:
         raise _taken(error, kind, name, external_id) from error
+
+
+def _wake_those_without_account(environment: str, namespace: str) -> None:
+    """Operations that nobody could be asked about find out at once that there is somebody now."""
+    waiting = DueLook.objects.filter(
+        lane="none", operation__environment=environment, operation__namespace=namespace
+    )
+    waiting.exclude(due_at=None).update(due_at=Now())
 
 
 def _taken(error: IntegrityError, kind: str, name: str, external_id: str) -> AccountTaken:

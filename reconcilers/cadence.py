@@ -16,6 +16,7 @@ from reconcilers.verdicts import Verdict
 FIRST_LOOK: Final = timedelta(seconds=1)
 LADDER_SECONDS: Final = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 240.0, 480.0)
 HOUR: Final = timedelta(hours=1)
+NOBODY_TO_ASK: Final = timedelta(minutes=15)
 LONGEST_FAILURE_WAIT_SECONDS: Final = 300.0
 #: The second of two agreeing reads: 5–30 s after the first.
 AGREEING_SECONDS: Final = (6.0, 20.0)
@@ -44,6 +45,9 @@ def next_look(
         return now + failure_wait(facts.failures, retry_after_seconds, dice)
     if verdict.kind == "waiting" and verdict.code == "one_more_read":
         return now + _between(AGREEING_SECONDS, dice)
+    if facts.blind:
+        # Nobody is asked: it is only seen whether there is somebody by now.
+        return now + _jittered(NOBODY_TO_ASK, dice)
     if verdict.needs_person and verdict.kind != "in_flight":
         return now + _jittered(HOUR, dice)
     delay = _ladder(looks_done, dice)

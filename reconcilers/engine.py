@@ -32,8 +32,8 @@ BATCH: Final = 1000
 _POLL_SECONDS: Final = 0.25
 _RENEW_SECONDS: Final = 5.0
 _SWEEP_SECONDS: Final = 1.0
-#: What comes due within this long is waited for.
-_IDLE_SECONDS: Final = 1.2
+#: What comes due within this long is waited for: the next tick would come no sooner.
+_PATIENCE_SECONDS: Final = 1.2
 _THREADS: Final = 6
 #: Postgres may be restarting: so many polls in a row may fail before the engine gives up.
 _FAILURES: Final = 40
@@ -43,9 +43,14 @@ class Engine:
     """One run. `kind` works on accounts of one provider only; None on all, and on no account."""
 
     def __init__(
-        self, *, kind: str | None = None, conclude: Conclude = conclusions.conclude
+        self,
+        *,
+        kind: str | None = None,
+        conclude: Conclude = conclusions.conclude,
+        patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self._kind = kind
+        self._patience = patience_seconds
         self._conclude = conclude
         self._name = uuid.uuid4().hex[:12]
         self._sessions: dict[UUID, tuple[bytes, Session, AccountGate]] = {}
@@ -144,7 +149,7 @@ class Engine:
         if lanes:
             return False
         seconds = await self._in_thread(_seconds_to_next, self._kind)
-        return seconds is None or seconds > _IDLE_SECONDS
+        return seconds is None or seconds > self._patience
 
     async def _slice(
         self, leases: list[queue.Lease], *, conclude: Conclude | None = None, learn: bool = True
@@ -185,10 +190,14 @@ class Engine:
 
 
 def run(
-    seconds: float, *, kind: str | None = None, conclude: Conclude = conclusions.conclude
+    seconds: float,
+    *,
+    kind: str | None = None,
+    conclude: Conclude = conclusions.conclude,
+    patience_seconds: float = _PATIENCE_SECONDS,
 ) -> Counter[str]:
     """Run an engine to its end; counts of what was concluded."""
-    engine = Engine(kind=kind, conclude=conclude)
+    engine = Engine(kind=kind, conclude=conclude, patience_seconds=patience_seconds)
     return asyncio.run(engine.run(seconds))
 
 

@@ -50,6 +50,9 @@ def after(
         due_at = cadence.next_recheck(
             facts, state=state, since=since, now=now, looks_done=looks, dice=dice
         )
+    if dossier.lane != lease.lane:
+        # It belongs to another account by now, which has not been asked.
+        due_at = now
     if due_at is None and facts.possible_sends < 2:
         return None
     return Schedule(

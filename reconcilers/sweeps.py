@@ -36,9 +36,9 @@ SELECT o.id, o.environment, o.namespace, o.tool
 _ENQUEUE: Final = """
 INSERT INTO reconcilers_duelook
     (operation_id, lane, purpose, due_at, since, fence, looks, failures, strikes, holder, asked_by)
-SELECT item.id, item.lane, %s, clock_timestamp() + make_interval(secs => %s), clock_timestamp(),
-       0, 0, 0, 0, '', ''
-  FROM unnest(%s::uuid[], %s::text[]) AS item (id, lane)
+SELECT item.id, item.lane, %s, clock.now + make_interval(secs => %s), clock.now, 0, 0, 0, 0, '', ''
+  FROM unnest(%s::uuid[], %s::text[]) AS item (id, lane),
+       (SELECT clock_timestamp() AS now) AS clock
  ORDER BY item.id
 ON CONFLICT (operation_id) DO UPDATE
    SET purpose = excluded.purpose, due_at = excluded.due_at, since = excluded.since,

@@ -178,7 +178,7 @@ def look_now(*calls: Call, seconds: float = 8.0) -> dict[str, int]:
     sweeps.run_once()
     if calls:
         make_due(*calls)
-    return dict(engine.run(seconds))
+    return dict(engine.run(seconds, patience_seconds=0.0))
 
 
 def make_due(*calls: Call) -> None:
