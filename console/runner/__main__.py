@@ -54,7 +54,7 @@ def main() -> int:
             port=arguments.port,
             data_dir=arguments.data_dir,
             demo=arguments.demo,
-            host=env.text("HOST", "127.0.0.1"),
+            host=env.text("COUNTERSIGN_BIND", "127.0.0.1"),
             web_processes=env.integer("WEB_CONCURRENCY", 2, at_least=1),
             worker_threads=env.integer("WORKER_CONCURRENCY", 8, at_least=1),
         )

@@ -89,7 +89,7 @@ def test_every_variable_the_settings_read_is_explained_and_the_reverse():
         and call.args
         and isinstance(call.args[0], ast.Constant)
     }
-    runner = {"DATA_DIR", "HOST", "WEB_CONCURRENCY", "WORKER_CONCURRENCY"}
+    runner = {"DATA_DIR", "COUNTERSIGN_BIND", "WEB_CONCURRENCY", "WORKER_CONCURRENCY"}
     compose = {"POSTGRES_PASSWORD", "REDIS_PASSWORD", "COUNTERSIGN_VERSION"}
     demo = {"COUNTERSIGN_PROVIDER_URL"}
     assert read <= KNOWN

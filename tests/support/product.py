@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _BOOT_SECONDS = 120
 # What the test session sets for itself, and a developer may have set.
 _NOT_INHERITED = (
-    "COUNTERSIGN_", "DATABASE_", "REDIS_", "SECRET_KEY", "DATA_DIR", "DEMO", "PORT", "HOST",
+    "COUNTERSIGN_", "DATABASE_", "REDIS_", "SECRET_KEY", "DATA_DIR", "DEMO", "PORT",
     "DJANGO_", "PYTEST_", "WEB_CONCURRENCY", "WORKER_CONCURRENCY", "LOG_LEVEL",
 )  # fmt: skip
 
