@@ -6,7 +6,7 @@ a second effect, the same object with another result is a contradiction; both ar
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from operations import attempts, catalogue, endings, incidents, states, transitions
@@ -112,7 +112,7 @@ def _contradiction(
         return "duplicate_effect"
     names_known_object = bool(effect.provider_ref and effect.provider_ref in refs)
     is_same_attempt = attempt is not None and attempt in known
-    if not names_known_object and not is_same_attempt and not _merges(op, facts, attempt):
+    if not names_known_object and not is_same_attempt and not _merges(op, facts, attempt, *known):
         return "duplicate_effect" if known and facts.tool_class != "safe" else None
     if effect.result_sha256 is None:
         return None
@@ -165,18 +165,21 @@ def _settle_others(
             attempts.end(cur, row, "not_sent", None, tries.now)
         elif facts.tool_class == "safe":
             attempts.end(cur, row, "no_effect", None, tries.now)
-        elif _merges(op, facts, attempt):
+        elif _merges(op, facts, attempt, row):
             attempts.end(cur, row, "covered", None, tries.now)
         elif row.standing == "live":
             attempts.doubt(cur, row, "unknown", facts, tries.now)
 
 
-def _merges(op: LockedOperation, facts: ToolFacts, attempt: AttemptRow | None) -> bool:
-    """Whether two sends under our key are one effect; past the key's retention they are not."""
-    if not facts.dedupes:
+def _merges(op: LockedOperation, facts: ToolFacts, *sends: AttemptRow | None) -> bool:
+    """Whether the provider makes these sends into one effect: all in one life of our key."""
+    if not facts.dedupes or op.key_expires_at is None or facts.retention_seconds is None:
         return False
-    sent_at = (attempt.permit_at or attempt.granted_at) if attempt is not None else None
-    return op.key_expires_at is None or sent_at is None or sent_at < op.key_expires_at
+    began = op.key_expires_at - timedelta(seconds=facts.retention_seconds)
+    return all(
+        row is not None and began <= (row.permit_at or row.granted_at) < op.key_expires_at
+        for row in sends
+    )
 
 
 _DENIED_AT: Final = """

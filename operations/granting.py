@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from operations import catalogue, incidents, permits, runs, states, transitions
+from operations import catalogue, incidents, permits, rows, runs, states, transitions
 from operations.actors import Runtime
 from operations.attempts import CLOCK_SKEW_SECONDS, SEND_WITHIN_SECONDS, digest_of
 from operations.catalogue import ToolFacts
@@ -22,9 +22,10 @@ _MOVED: Final = transitions.edge_sql(
            gate_used = o.gate_used OR %(grant)s::text IS NOT NULL,
            first_sent_at = CASE WHEN %(sends)s THEN coalesce(o.first_sent_at, term.at)
                                 ELSE o.first_sent_at END,
-           key_expires_at = CASE WHEN %(sends)s THEN coalesce(o.key_expires_at,
-                                 term.at + %(retention)s * interval '1 second')
-                                 ELSE o.key_expires_at END,
+           key_expires_at = CASE WHEN %(sends)s THEN
+                                 coalesce(CASE WHEN NOT %(renews)s THEN o.key_expires_at END,
+                                          term.at + %(retention)s * interval '1 second')
+                                 WHEN NOT %(renews)s THEN o.key_expires_at END,
            updated_at = term.at""",
     source="term",
     where="o.id = %(op)s AND o.version = %(version)s",
@@ -69,9 +70,12 @@ def grant(
     """PENDING -> INVOKED for one attempt: lease, number, and with a send token its permit.
 
     The caller has checked everything that could refuse it. `gate_ref` is the approval it spends.
+    Where the provider has forgotten our key, or is about to, a new life of the key begins: no
+    send under the old one is to be repeated (a `replay` would not have come this far).
     """
     facts = facts or catalogue.facts_of(cur, op.tool, op.tool_version)
-    bound = parameters(op, request, runtime, facts=facts, gate_ref=gate_ref)
+    renews = op.key_expires_at is not None and permits.is_key_expiring(op, facts, rows.clock(cur))
+    bound = parameters(op, request, runtime, facts=facts, gate_ref=gate_ref, renews=renews)
     cur.execute(GRANT, bound)
     row = cur.fetchone()
     if row is None:
@@ -88,6 +92,7 @@ def parameters(
     *,
     facts: ToolFacts,
     gate_ref: str | None = None,
+    renews: bool = False,
 ) -> dict[str, Any]:
     """What `GRANT` binds for one attempt."""
     attempt_id = request.attempt_id or str(uuid7())
@@ -108,6 +113,7 @@ def parameters(
         "lease": request.lease_seconds or facts.lease_seconds,
         "digest": digest,
         "sends": digest is not None or not request.is_fenced,
+        "renews": renews,
         "retention": facts.retention_seconds,
         "emission": facts.emission_seconds,
         "attempt_id": attempt_id,

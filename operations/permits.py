@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from operations import attempts, catalogue, transitions
 from operations.attempts import SEND_WITHIN_SECONDS, AttemptRow, digest_of
+from operations.catalogue import ToolFacts
 from operations.claims import Permit
 from operations.errors import DomainError
 from operations.rows import LockedOperation
@@ -38,17 +39,23 @@ def permit_for(
         # What is left, never a fresh span: the first answer may have been lost, not the time.
         left = milliseconds(attempt.permit_until - now)
         return Permit(attempt.permit_at, attempt.permit_until, left)
-    if is_key_expiring(op, now):
+    facts = catalogue.facts_of(cur, op.tool, op.tool_version)
+    if is_key_expiring(op, facts, now):
         return DomainError(
             "KEY_EXPIRING", "The provider may forget the key before it answers: do not send."
         )
-    return _give(cur, op, attempt, send_token, now, actor)
+    return _give(cur, op, attempt, send_token, facts, now, actor)
 
 
 def _give(
-    cur: Any, op: LockedOperation, attempt: AttemptRow, send_token: str, now: datetime, actor: str
+    cur: Any,
+    op: LockedOperation,
+    attempt: AttemptRow,
+    send_token: str,
+    facts: ToolFacts,
+    now: datetime,
+    actor: str,
 ) -> Permit:
-    facts = catalogue.facts_of(cur, op.tool, op.tool_version)
     until = min(now + timedelta(seconds=SEND_WITHIN_SECONDS), attempt.lease_expires_at)
     emits_until = until + timedelta(seconds=facts.emission_seconds)
     if not attempt.fenced and attempt.emits_until is not None:
@@ -61,9 +68,8 @@ def _give(
     columns: dict[str, Any] = {}
     if op.first_sent_at is None:
         columns["first_sent_at"] = now
-        retention = facts.retention_seconds
-        if retention is not None:
-            columns["key_expires_at"] = now + timedelta(seconds=retention)
+    if op.key_expires_at is None and facts.retention_seconds is not None:
+        columns["key_expires_at"] = now + timedelta(seconds=facts.retention_seconds)
     transitions.record_event(
         cur, op, "operation.sending", actor=actor,
         data={"attempt": attempt.number, "permit_until": until}, **columns,
@@ -78,18 +84,18 @@ def is_gate_shut(op: LockedOperation, now: datetime) -> bool:
     return op.gate == "granted" and op.gate_expires_at is not None and op.gate_expires_at <= now
 
 
-def is_key_expiring(op: LockedOperation, now: datetime) -> bool:
+def is_key_expiring(op: LockedOperation, facts: ToolFacts, now: datetime) -> bool:
     """Whether the provider may forget our key before a send under it is answered."""
-    closes_at = key_window_end(op)
+    closes_at = key_window_end(op, facts)
     return closes_at is not None and closes_at <= now
 
 
-def key_window_end(op: LockedOperation) -> datetime | None:
+def key_window_end(op: LockedOperation, facts: ToolFacts) -> datetime | None:
     """Key expiry less its margin; None where nothing was sent yet or no key is kept."""
-    if op.key_expires_at is None or op.first_sent_at is None:
+    if op.key_expires_at is None or facts.retention_seconds is None:
         return None
-    life = op.key_expires_at - op.first_sent_at
-    return op.key_expires_at - min(life / _MARGIN_SHARE, _LONGEST_MARGIN)
+    margin = timedelta(seconds=facts.retention_seconds) / _MARGIN_SHARE
+    return op.key_expires_at - min(margin, _LONGEST_MARGIN)
 
 
 def milliseconds(span: timedelta) -> int:

@@ -127,7 +127,7 @@ def release_locked(
     if reason in ("safe", "absent"):
         _end_doubts(cur, tries)
     elif reason == "replay":
-        columns["waiting_until"] = permits.key_window_end(op)
+        columns["waiting_until"] = permits.key_window_end(op, facts)
     elif reason == "signed":
         # What was approved was approved for the first try; this one is asked about anew.
         columns |= {"gate": "none", "gate_ref": None, "gate_expires_at": None}
@@ -214,7 +214,7 @@ def _why_not(
 def _why_no_replay(op: LockedOperation, tries: Tries, facts: ToolFacts) -> str | None:
     if not facts.dedupes:
         return "The provider does not make two sends under our key into one effect."
-    window = permits.key_window_end(op)
+    window = permits.key_window_end(op, facts)
     if window is None or any(row.origin == "hearsay" for row in tries.in_doubt()):
         return "It is not known when the key was first sent."
     if window <= tries.now:
@@ -247,7 +247,7 @@ def is_unsafe_now(op: LockedOperation, facts: ToolFacts, now: datetime) -> bool:
         return False
     if not facts.dedupes:
         return True
-    window = permits.key_window_end(op)
+    window = permits.key_window_end(op, facts)
     return window is not None and window <= now
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from operations import attempts, judging, leases, permits, rows, states, transitions
+from operations import attempts, catalogue, judging, leases, permits, rows, states, transitions
 from operations.actors import SWEEPER
 from operations.rows import LockedOperation
 
@@ -75,7 +75,8 @@ def close_window(cur: Any, op: LockedOperation, tries: attempts.Tries, *, actor:
     """A `replay` release holds while the provider knows our key; after that, doubt again."""
     if op.state != states.PENDING or op.release_reason != "replay":
         return False
-    closes_at = permits.key_window_end(op)
+    facts = catalogue.facts_of(cur, op.tool, op.tool_version)
+    closes_at = permits.key_window_end(op, facts)
     if closes_at is None or closes_at > tries.now or not tries.in_doubt():
         return False
     transitions.transition(
