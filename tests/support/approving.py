@@ -169,9 +169,7 @@ class Asked:
         return self.opened.handle
 
 
-def ask(
-    rule: Rule | None = None, who: Runtime | None = None, **changes: Any
-) -> Asked:
+def ask(rule: Rule | None = None, who: Runtime | None = None, **changes: Any) -> Asked:
     """Record a call and open its approval request, as a gated claim does."""
     who = who or runtime()
     request = claim(**changes)

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, connections
 
 #: Rows that migrations put there.
-_KEPT = ("operations_sequencerstate",)
+_KEPT = ("operations_sequencerstate", "approvals_grantepoch")
 
 
 def empty() -> None:
@@ -15,7 +15,7 @@ def empty() -> None:
     with connection.cursor() as cur:
         cur.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-            " AND (tablename LIKE 'operations\\_%%' OR tablename LIKE 'reconcilers\\_%%')"
+            " AND tablename ~ '^(operations|approvals|reconcilers)_'"
             " AND NOT tablename = ANY(%s)",
             (list(_KEPT),),
         )
