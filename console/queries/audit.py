@@ -1,0 +1,124 @@
+"""Sealed events by filter, the newest first. The seal's number is the cursor."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from django.db.models import Max, Q
+
+from approvals.models import User
+from console.queries import actors
+from console.search.operations import PAGE, quickly
+from operations import ids
+from operations.ids import handle
+from operations.models import Event, SealedEvent, SequencerState
+
+#: Beginnings of event types, as the filter offers them.
+TYPES: Final = (
+    ("", "All kinds"),
+    ("operation.", "Operations"),
+    ("approval.", "Approvals"),
+    ("incident.", "Incidents"),
+    ("key.", "Keys"),
+    ("run.", "Runs"),
+)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What the person asked for."""
+
+    type: str = ""
+    actor: str = ""
+    op: str = ""
+    before: int | None = None
+
+    def older(self, seq: int) -> str:
+        """The query of the next page."""
+        kept = replace(self, before=seq)
+        return urlencode({name: value for name, value in kept.__dict__.items() if value})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One sealed event."""
+
+    seq: int
+    sealed_at: datetime
+    event: Event
+    by: str
+    operation: str | None
+    approval: str | None
+
+
+@dataclass(frozen=True)
+class Log:
+    """One page of the log."""
+
+    entries: list[Entry]
+    older: str | None
+    sealed_to: int
+    sealed_at: datetime | None
+    unsealed: int
+    problem: str = ""
+
+
+def read(asked: Filters) -> Log:
+    """One page of sealed events."""
+    state = SequencerState.objects.first()
+    rows = SealedEvent.objects.select_related("event").order_by("-seq")
+    problem = ""
+    if asked.before:
+        rows = rows.filter(seq__lt=asked.before)
+    if asked.type:
+        rows = rows.filter(event__type__startswith=asked.type)
+    if asked.op:
+        operation = ids.parse_handle("op", asked.op)
+        problem = "" if operation else f"“{asked.op}” is no operation id."
+        rows = rows.filter(event__operation=operation) if operation else rows.none()
+    if asked.actor:
+        rows = rows.filter(_by(asked.actor))
+    with quickly():
+        listed = list(rows[: PAGE + 1])
+    names = actors.names(row.event.actor for row in listed)
+    more = len(listed) > PAGE
+    listed = listed[:PAGE]
+    return Log(
+        entries=[_entry(row, names) for row in listed],
+        older=asked.older(listed[-1].seq) if more else None,
+        sealed_to=state.last_seq if state else 0,
+        sealed_at=state.ran_at if state else None,
+        unsealed=_unsealed(),
+        problem=problem,
+    )
+
+
+def _by(actor: str) -> Q:
+    """An actor as stored, or a person's e-mail address or name."""
+    if ":" in actor:
+        return Q(event__actor=actor)
+    people = User.objects.filter(Q(email=actor.lower()) | Q(name__iexact=actor))
+    return Q(event__actor__in=[f"user:{user.pk}" for user in people] + [f"system:{actor}"])
+
+
+def _entry(row: SealedEvent, names: dict[str, str]) -> Entry:
+    event = row.event
+    named = event.data.get("operation")
+    approval = event.data.get("approval")
+    return Entry(
+        seq=row.seq,
+        sealed_at=row.sealed_at,
+        event=event,
+        by=names.get(event.actor, event.actor),
+        operation=handle("op", event.operation_id) if event.operation_id else named,
+        approval=approval if isinstance(approval, str) else None,
+    )
+
+
+def _unsealed() -> int:
+    """How many committed events still wait for their seal, roughly: the tail of the ids."""
+    newest = Event.objects.aggregate(id=Max("id"))["id"] or 0
+    with quickly():
+        tail = Event.objects.filter(id__gt=newest - 1000, sealed=None)
+        return tail.count()

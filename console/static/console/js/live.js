@@ -1,0 +1,54 @@
+// The live dot: says whether the page hears of changes, pauses it, and asks again while it cannot.
+const live = document.getElementById("live");
+const dot = document.getElementById("live-dot");
+const made = document.querySelector("[data-made] time");
+const NAMES = ["op-changed", "approval-changed", "incident-changed"];
+let paused = false;
+let since = Date.now();
+const changed = new Set();
+
+function tell(state, text) {
+  if (dot.dataset.state !== state) since = Date.now();
+  dot.dataset.state = state;
+  dot.firstElementChild.textContent = text;
+}
+
+if (live && dot) {
+  live.addEventListener("htmx:sse:after:connection", () => tell("on", "live"));
+  for (const name of ["htmx:sse:error", "htmx:sse:close", "htmx:error"]) {
+    live.addEventListener(name, () => {
+      if (!paused) tell("off", `reconnecting, data as of ${made ? made.textContent : "before"}`);
+    });
+  }
+  for (const name of NAMES) {
+    addEventListener(name, (event) => {
+      if (event.target !== live) return;
+      if (paused) event.stopPropagation();
+      else note(event.detail?.data);
+    }, true);
+  }
+  document.addEventListener("key:p", () => {
+    paused = !paused;
+    if (paused) tell("paused", "paused, p resumes");
+    else {
+      tell("on", "live");
+      live.dispatchEvent(new CustomEvent("resync"));
+    }
+  });
+  setInterval(() => {
+    if (dot.dataset.state !== "off") return;
+    live.dispatchEvent(new CustomEvent("resync"));
+    document.body.classList.toggle("is-stale", Date.now() - since > 120_000);
+  }, 30_000);
+}
+
+// A list never grows under the reader: what is new is announced and shown on demand.
+function note(data) {
+  const pill = document.getElementById("news");
+  if (!pill || !data) return;
+  const { id } = JSON.parse(data);
+  if (document.querySelector(`[data-id="${CSS.escape(id)}"]`)) return;
+  changed.add(id);
+  pill.hidden = false;
+  pill.querySelector("span").textContent = `${changed.size} new or changed: show`;
+}
