@@ -48,8 +48,10 @@ class Engine:
         kind: str | None = None,
         conclude: Conclude = conclusions.conclude,
         patience_seconds: float = _PATIENCE_SECONDS,
+        keep_seat: Callable[[], None] | None = None,
     ) -> None:
         self._kind = kind
+        self._keep_seat = keep_seat
         self._patience = patience_seconds
         self._conclude = conclude
         self._name = uuid.uuid4().hex[:12]
@@ -96,7 +98,7 @@ class Engine:
             try:
                 if now - swept >= _SWEEP_SECONDS:
                     swept = now
-                    self.counts += Counter(await self._in_thread(_sweep))
+                    self.counts += Counter(await self._in_thread(_sweep, self._keep_seat))
                 if now - renewed >= _RENEW_SECONDS:
                     renewed = now
                     await self._in_thread(_renew, list(self._holders.values()))
@@ -195,9 +197,12 @@ def run(
     kind: str | None = None,
     conclude: Conclude = conclusions.conclude,
     patience_seconds: float = _PATIENCE_SECONDS,
+    keep_seat: Callable[[], None] | None = None,
 ) -> Counter[str]:
     """Run an engine to its end; counts of what was concluded."""
-    engine = Engine(kind=kind, conclude=conclude, patience_seconds=patience_seconds)
+    engine = Engine(
+        kind=kind, conclude=conclude, patience_seconds=patience_seconds, keep_seat=keep_seat
+    )
     return asyncio.run(engine.run(seconds))
 
 
@@ -212,7 +217,9 @@ def _with_own_connection(function: Callable[..., Any], *args: Any) -> Any:
         connection.close()
 
 
-def _sweep() -> dict[str, int]:
+def _sweep(keep_seat: Callable[[], None] | None) -> dict[str, int]:
+    if keep_seat is not None:
+        keep_seat()
     counts = sweeps.run_once()
     sweeps.finished(sweeps.RECONCILE, counts)
     return counts

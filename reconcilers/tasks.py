@@ -4,9 +4,9 @@ from typing import Any
 
 from celery import shared_task
 
-from reconcilers import engine, sweeps
+from reconcilers import engine, seats, sweeps
 
-#: An engine goes on for as long as there is work, and makes way for a fresh process after this.
+#: An engine goes on for as long as there is work, and makes way for a fresh one after this.
 RUN_SECONDS = 20.0
 
 
@@ -18,4 +18,7 @@ def wake(self: Any) -> dict[str, int] | None:
         return None
     counts = sweeps.run_once()
     sweeps.finished(sweeps.RECONCILE, counts)
-    return {**counts, **engine.run(RUN_SECONDS)}
+    with seats.taken() as seat:
+        if seat is None:
+            return counts
+        return {**counts, **engine.run(RUN_SECONDS, keep_seat=seat.keep)}

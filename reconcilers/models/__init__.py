@@ -2,6 +2,6 @@
 
 from reconcilers.models.accounts import ProviderAccount
 from reconcilers.models.findings import Finding
-from reconcilers.models.looks import DueLook, SweepLog
+from reconcilers.models.looks import DueLook, EngineSeat, SweepLog
 
-__all__ = ["DueLook", "Finding", "ProviderAccount", "SweepLog"]
+__all__ = ["DueLook", "EngineSeat", "Finding", "ProviderAccount", "SweepLog"]

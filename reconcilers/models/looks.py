@@ -65,3 +65,14 @@ class SweepLog(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.finished_at}"
+
+
+class EngineSeat(models.Model):
+    """Room for one running engine. As many rows as seats were ever taken; few by design."""
+
+    number = models.PositiveSmallIntegerField(primary_key=True)
+    holder = models.TextField()
+    held_until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"engine {self.number}"
