@@ -187,8 +187,7 @@ def _in_flight(
         first_sent_at=before if before is not None and before < attempt.granted_at else None,
         permit=permit,
     )
-    token = gate.token_of(cur, op, attempt)
-    return answers.execute(op, answers.document(cur, op), granted, token)
+    return gate.execute_answer(cur, op, intent, granted, gate.token_of(cur, op, attempt))
 
 
 def _busy(op: LockedOperation, tries: Tries) -> DomainError:

@@ -10,7 +10,7 @@ from approvals import arguments, expiry, grants, policies, requests
 from operations import answers, catalogue, leases, permits, states
 from operations.actors import Runtime
 from operations.attempts import AttemptRow, Tries
-from operations.claims import Answer, ClaimRequest
+from operations.claims import Answer, ClaimRequest, Grant
 from operations.errors import DomainError
 from operations.ids import uuid7
 from operations.naming import Intent
@@ -90,9 +90,15 @@ def _execute(
     facts = catalogue.facts_of(cur, op.tool, op.tool_version)
     gate_ref = op.gate_ref if token is not None else None
     granted = leases.grant(cur, op, request, runtime, facts=facts, gate_ref=gate_ref)
+    return execute_answer(cur, op, intent, granted, token)
+
+
+def execute_answer(
+    cur: Any, op: LockedOperation, intent: Intent, granted: Grant, token: str | None
+) -> Answer:
+    """201; with the arguments that were approved, where an approver edited the call."""
     answer = answers.execute(op, answers.document(cur, op), granted, token)
     if op.args_fingerprint != intent.args_fingerprint:
-        # An approver edited the call: these are the arguments that were approved.
         answer.body["args_raw"] = _args_raw(cur, op)
     return answer
 

@@ -28,10 +28,13 @@ class Recorded:
     is_new: bool
 
 
-def record_intent(cur: Any, intent: Intent, runtime: Runtime) -> Recorded | DomainError:
+def record_intent(
+    cur: Any, intent: Intent, runtime: Runtime, *, minted: bool = False
+) -> Recorded | DomainError:
     """Find or make the operation that a claim names, and lock its run and then it.
 
     A refusal is returned, not raised: the incident that goes with it must be committed.
+    `minted`: Countersign itself made this call (an edit), so its id may be a reserved one.
     """
     for _ in range(3):
         found = _find(cur, intent)
@@ -45,14 +48,16 @@ def record_intent(cur: Any, intent: Intent, runtime: Runtime) -> Recorded | Doma
         home = runs.home(cur, intent.request, runtime)
         if isinstance(home, DomainError):
             return home
-        made = _make(cur, intent, home, runtime)
+        made = _make(cur, intent, home, runtime, minted=minted)
         if made is not None:
             return made
         # Somebody else made it between our look and our insert: look again.
     raise DomainError("ATTEMPT_IN_FLIGHT", "The operation is being recorded by somebody else.")
 
 
-def _make(cur: Any, intent: Intent, run: RunRow, runtime: Runtime) -> Recorded | DomainError | None:
+def _make(
+    cur: Any, intent: Intent, run: RunRow, runtime: Runtime, *, minted: bool
+) -> Recorded | DomainError | None:
     original: LockedOperation | None = None
     if intent.request.compensates is not None:
         # Locked before its compensation exists: a release of the original looks for one.
@@ -65,7 +70,7 @@ def _make(cur: Any, intent: Intent, run: RunRow, runtime: Runtime) -> Recorded |
             )
         if endings.has_live_compensation(cur, original.id):
             return DomainError(*CONSTRAINTS["operation_has_one_live_compensation"])
-    if canonical.is_reserved_call_id(intent.request.tool_call_id):
+    if not minted and canonical.is_reserved_call_id(intent.request.tool_call_id):
         return DomainError(
             "VALIDATION_ERROR",
             "Ids that begin with '#' or end in '~edit<n>' are made by Countersign alone.",
