@@ -10,12 +10,14 @@ from operations.rows import LockedOperation
 
 
 def votes_of(request: ApprovalRequest) -> list[Vote]:
-    """The decisions that count, as votes."""
+    """The decisions that count, as votes. An approval falls with its reviewer or its key; a
+    denial stands.
+    """
     found = Decision.objects.filter(request=request, counts=True).select_related("user", "key")
     return [
         Vote(str(one.user_id), one.user.email.lower(), one.key.key_id, one.verdict)
         for one in found
-        if one.key.revoked_reason != "compromised"
+        if one.verdict == "deny" or (one.user.is_active and one.key.revoked_reason != "compromised")
     ]
 
 
