@@ -196,9 +196,8 @@ class TestLimits:
         )
         assert len(moments) >= 45
         # In no second more than the limit, allowing for the wire's own jitter.
-        assert all(
-            later - earlier > 0.9 for earlier, later in zip(moments, moments[20:], strict=False)
-        )
+        pairs = zip(moments, moments[20:], strict=False)
+        assert all(later - earlier > 0.9 for earlier, later in pairs)
         first = moments[:45]
         assert (len(first) - 1) / (first[-1] - first[0]) > 17
         assert max(later - earlier for earlier, later in pairwise(first)) < 0.5
@@ -226,7 +225,7 @@ class TestReading:
 
     def test_groups_put_what_a_person_must_see_first(self, world):
         conflict = world.claim()
-        conflict.send(amount=1)
+        conflict.send(amount=2_500)
         conflict.report("unknown")
         mail = world.claim(tool="mail.send")
         mail.report("unknown")
@@ -291,8 +290,8 @@ class TestCommands:
         account = ProviderAccount.objects.get(pk=printed)
         assert (account.name, account.external_id, account.namespace) == ("eu", "acct_x", "default")
         assert account.config == {"deadline_hours": 6}
+        path.write_text(yaml.safe_dump(document | {"account": "acct_y"}))
         with pytest.raises(CommandError, match="an account called 'eu' exists"):
-            path.write_text(yaml.safe_dump(document | {"account": "acct_y"}))
             self.run(*words, "--config", str(path))
 
     @pytest.mark.parametrize(
