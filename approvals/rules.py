@@ -118,7 +118,7 @@ def read_all(policies: Any) -> list[dict[str, Any]]:
 def _read(rule: Any, at: str) -> dict[str, Any]:
     readers = {
         "id": _text,
-        "description": _text,
+        "description": _any_text,
         "match": _match,
         "tier": _word(TIERS),
         "quorum": _number(0, MAX_QUORUM),
@@ -203,6 +203,10 @@ def _text(value: Any, at: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 2000:
         raise _invalid(at, "must be a text")
     return value
+
+
+def _any_text(value: Any, at: str) -> str:
+    return "" if value == "" else _text(value, at)
 
 
 def _texts(value: Any, at: str) -> list[str]:
