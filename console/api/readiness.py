@@ -26,15 +26,19 @@ _BROKER_SECONDS: Final = 1.0
 _CREATES: Final = re.compile(r"CREATE OR REPLACE (?:CONSTRAINT )?TRIGGER (\w+)").findall
 _TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
 
-# Events above the highest sealed id that are old enough to have been sealed by now. Ids are drawn
-# in order of birth, so the unsealed ones are at the end and few.
+# Batches are sealed in order of their commits, so a few ids below the newest sealed ones may still
+# be unsealed: the look begins some thousand back and stops at the first.
 _LAG = """
 SELECT extract(epoch FROM clock_timestamp() - state.ran_at)::float8,
        extract(epoch FROM clock_timestamp() - state.swept_at)::float8,
-       (SELECT extract(epoch FROM clock_timestamp() - min(event.at))::float8
+       (SELECT extract(epoch FROM clock_timestamp() - event.at)::float8
         FROM operations_event event
-        WHERE event.id > (SELECT coalesce(max(event_id), 0) FROM operations_sealedevent
-                          WHERE seq = state.last_seq))
+        WHERE event.id > (SELECT coalesce(max(event_id), 0) - 5000 FROM
+                          (SELECT event_id FROM operations_sealedevent
+                           ORDER BY seq DESC LIMIT 1000) newest)
+          AND NOT EXISTS (SELECT FROM operations_sealedevent sealed
+                          WHERE sealed.event_id = event.id)
+        ORDER BY event.id LIMIT 1)
 FROM operations_sequencerstate state
 """
 

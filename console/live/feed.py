@@ -13,7 +13,7 @@ _MOST_ROWS: Final = 1000
 
 _NEWEST = "SELECT coalesce(max(seq), 0) FROM operations_sealedevent"
 _AFTER = """
-SELECT sealed.seq, event.type, event.operation_id, event.version,
+SELECT sealed.seq, event.operation_id, event.version,
        event.data ->> 'approval', event.data ->> 'incident'
 FROM operations_sealedevent sealed JOIN operations_event event ON event.id = sealed.event_id
 WHERE sealed.seq > %s ORDER BY sealed.seq LIMIT %s
@@ -47,12 +47,12 @@ def after(seq: int) -> tuple[int, list[Change]]:
 
 
 def _changes(
-    rows: Iterable[tuple[int, str, UUID | None, int | None, str | None, str | None]],
+    rows: Iterable[tuple[int, UUID | None, int | None, str | None, str | None]],
 ) -> Iterable[Change]:
-    for seq, kind, operation, version, approval, incident in rows:
+    for seq, operation, version, approval, incident in rows:
         if operation is not None:
             yield Change(seq, "ops", "op-changed", handle("op", operation), version)
-        if approval and kind.startswith("approval."):
+        if approval is not None:
             yield Change(seq, "approvals", "approval-changed", approval, None)
-        if incident and kind.startswith("incident."):
+        if incident is not None:
             yield Change(seq, "incidents", "incident-changed", incident, None)
