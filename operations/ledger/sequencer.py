@@ -1,0 +1,77 @@
+"""Seals committed events into one gap-free order, after they commit and without holding anyone up.
+
+A batch is every event visible in this snapshot and not in the one before. Neither a bare id nor
+"older than the oldest running transaction" keeps the order: ids are drawn before their commits,
+and one long transaction would hold up all others. Within a batch events go by id, which is drawn
+after the operation's row is locked, so that an operation's events always stand in their order.
+"""
+
+from typing import Any, Final
+
+from django.db import connection, transaction
+
+#: Whoever holds this advisory lock is the sequencer; a second one waits its turn.
+_LOCK: Final = 0x5EA1
+
+#: The snapshot that sees nothing: where a new installation begins.
+_NOTHING: Final = "1:1:"
+_STATE: Final = """
+INSERT INTO operations_sequencerstate (id, snapshot, last_seq) VALUES (1, '', 0)
+ON CONFLICT (id) DO NOTHING
+"""
+_SEAL: Final = """
+WITH batch AS (
+    SELECT e.id FROM operations_event e
+     WHERE e.xid >= pg_snapshot_xmin(%(before)s::pg_snapshot)
+       AND pg_visible_in_snapshot(e.xid, %(now)s::pg_snapshot)
+       AND NOT pg_visible_in_snapshot(e.xid, %(before)s::pg_snapshot)
+), sealed AS (
+    INSERT INTO operations_sealedevent (seq, event_id)
+    SELECT %(last)s + row_number() OVER (ORDER BY id), id FROM batch
+    RETURNING seq
+)
+UPDATE operations_sequencerstate
+   SET snapshot = %(now)s, ran_at = clock_timestamp(),
+       last_seq = last_seq + (SELECT count(*) FROM sealed)
+ WHERE id = 1
+RETURNING last_seq - %(last)s
+"""
+
+
+def run_once() -> int:
+    """Seal what has committed since the last time; how many events that were.
+
+    Safe beside another sequencer: one seals, the other finds nothing to do (0).
+    """
+    with transaction.atomic(), connection.cursor() as cur:
+        cur.execute("SELECT pg_try_advisory_xact_lock(%s)", (_LOCK,))
+        if not cur.fetchone()[0]:
+            return 0
+        before, last = _where_it_stands(cur)
+        # Its own statement: what this snapshot holds is visible to the next statement too, and
+        # what commits in between is left for the next batch.
+        cur.execute("SELECT pg_current_snapshot()::text")
+        now = cur.fetchone()[0]
+        cur.execute(_SEAL, {"before": before, "now": now, "last": last})
+        sealed: int = cur.fetchone()[0]
+        return sealed
+
+
+def mark_swept() -> None:
+    """Remember that a sweep has finished: readiness judges freshness, not processes."""
+    with connection.cursor() as cur:
+        cur.execute(_STATE)
+        cur.execute(
+            "UPDATE operations_sequencerstate SET swept_at = clock_timestamp() WHERE id = 1"
+        )
+
+
+def _where_it_stands(cur: Any) -> tuple[str, int]:
+    read = "SELECT snapshot, last_seq FROM operations_sequencerstate WHERE id = 1 FOR UPDATE"
+    cur.execute(read)
+    row = cur.fetchone()
+    if row is None:
+        cur.execute(_STATE)
+        cur.execute(read)
+        row = cur.fetchone()
+    return row[0] or _NOTHING, row[1]
