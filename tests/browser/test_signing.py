@@ -1,6 +1,7 @@
 """Enrol a passkey, approve, and let stock ssh-keygen check it: a real Chromium, a virtual key."""
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,13 +55,15 @@ def enrol(page: Page, kind: str, name: str) -> None:
 
 
 @pytest.fixture
-def agent(live_product: Product) -> Runtime:
+def agent(live_product: Product) -> Iterator[Runtime]:
     key = live_product.create_api_key(environment="live")
-    return Runtime(live_product.base_url, key)
+    runtime = Runtime(live_product.base_url, key)
+    yield runtime
+    runtime.http.close()
 
 
 def vouch(product: Product, email: str) -> None:
-    """The first key of an installation needs nobody; any later one an admin, here from the shell."""
+    """The first key of an installation needs nobody; a later one an admin, here by the shell."""
     product.manage(
         "shell", "-c",
         "from approvals import enrolment; from approvals.models import ReviewerKey, User;"
