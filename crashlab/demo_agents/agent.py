@@ -25,7 +25,7 @@ _OVERTURE_SECONDS = 5.0
 _CALM_SECONDS = {"renewals": 20.0, "payouts": 90.0, "support": 45.0, "reports": 30.0}
 #: So many runs that wait for a person or a look; a new one begins when fewer do.
 _MOST_WAITING = {"renewals": 12, "payouts": 6, "support": 4, "reports": 2}
-_LOOK_AGAIN_SECONDS = 20.0
+_LOOK_AGAIN_SECONDS = 25.0
 
 
 class Agent:

@@ -12,7 +12,7 @@ from countersign import ClearedCall
 AT_PROVIDER: dict[str, dict[str, Any]] = {
     "timeout_after_success": {"hold_seconds": 8},
     "lost_response": {"drop": "after"},
-    "late_commit": {"commit_after_seconds": 45, "drop": "before"},
+    "late_commit": {"commit_after_seconds": 25, "drop": "before"},
     "never_arrived": {"drop": "before"},
     "saved_500": {"error_500": "none"},
     "rolled_forward": {"error_500": "later", "later_seconds": 40},
