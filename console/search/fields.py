@@ -95,7 +95,7 @@ def contested() -> Q:
 def ready() -> Q:
     """UNKNOWN, and a person can settle it now."""
     person = open_state(states.UNKNOWN, standing__waiting_on="person")
-    return person & (Q(verdict=None) | ~Q(verdict__kind__in=words.CONFLICTS))
+    return person & (Q(verdict__isnull=True) | ~Q(verdict__kind__in=words.CONFLICTS))
 
 
 def unreachable() -> Q:
@@ -108,7 +108,7 @@ def waiting_for_horizon() -> Q:
     """UNKNOWN, and neither settled, contradicted nor unreachable: time will tell."""
     decided = (UNREACHABLE, *words.CONFLICTS)
     found = open_state(states.UNKNOWN) & ~Q(standing__waiting_on="person")
-    return found & (Q(verdict=None) | ~Q(verdict__kind__in=decided))
+    return found & (Q(verdict__isnull=True) | ~Q(verdict__kind__in=decided))
 
 
 UNREACHABLE: Final = "cannot_look"
