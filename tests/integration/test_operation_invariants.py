@@ -33,6 +33,19 @@ ACTIONS = st.one_of(
     st.tuples(st.just("wait"), st.sampled_from([30, 3_000, 90_000])),
 )
 
+#: Where the interesting histories begin: nothing yet, or a second try beside a doubt.
+BEGINNINGS = [
+    (),
+    (
+        ("claim", "a", False, None),
+        ("report", 1, "unknown"),
+        ("wait", 3_000),
+        ("release", "replay"),
+        ("release", "signed"),
+        ("release", "safe"),
+    ),
+]
+
 
 @dataclasses.dataclass
 class History:
@@ -193,13 +206,15 @@ def check_ledger(op: Operation) -> None:
 
 @pytest.mark.parametrize("tool", [MAIL, PUT, SAFE])
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(actions=st.lists(ACTIONS, min_size=3, max_size=14))
-def test_whatever_happens_the_promises_hold(tool: str, actions: list[tuple[Any, ...]]) -> None:
+@given(beginning=st.sampled_from(BEGINNINGS), actions=st.lists(ACTIONS, min_size=3, max_size=14))
+def test_whatever_happens_the_promises_hold(
+    tool: str, beginning: tuple[Any, ...], actions: list[tuple[Any, ...]]
+) -> None:
     claiming.publish(*claiming.TOOLS)
     history = History(Agent(), tool)
-    for action in actions:
+    for action in (*beginning, *actions):
         history.do(action)
