@@ -1,4 +1,4 @@
-"""`python -m bench.list_queries DATA_DIR`: times the SQL of every list and badge, as JSON.
+"""`python -m bench.list_queries DATA_DIR ROWS`: times the SQL of every list and badge, as JSON.
 
 A process of its own, because Django reads DATA_DIR once.
 """
@@ -32,7 +32,7 @@ class Timer:
 
 def main() -> None:
     """Time each query."""
-    os.environ["DATA_DIR"] = sys.argv[1]
+    os.environ["DATA_DIR"], count = sys.argv[1], int(sys.argv[2])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     import django
 
@@ -56,7 +56,7 @@ def main() -> None:
         return cursor
 
     def by_key() -> Callable[[], object]:
-        key = f"key_{dice.randint(1, 1_000_000)}"
+        key = f"key_{dice.randint(1, count)}"
         return lambda: reading.read_operation(scope, key)
 
     def operations(**filters: Any) -> Callable[[], object]:
@@ -70,7 +70,7 @@ def main() -> None:
         "operations, state COMMITTED": lambda: operations(state="COMMITTED"),
         "operations, tool": lambda: operations(tool=f"tool_{dice.randrange(30)}"),
         "operations, tool and state": lambda: operations(tool="tool_7", state="UNKNOWN"),
-        "operations, run": lambda: operations(run=f"run_{dice.randint(1, 50_000)}"),
+        "operations, run": lambda: operations(run=f"run_{dice.randint(1, count // 20)}"),
         "operation by key": by_key,
         "badge, UNKNOWN": lambda: (
             lambda: reading.capped_count(OperationQuery(scope=scope, state="UNKNOWN"))

@@ -55,10 +55,10 @@ def seed(database_url: str, rows: int) -> None:
         connection.execute("VACUUM ANALYZE operations_run")
 
 
-def measure(data_dir: Path) -> str:
+def measure(data_dir: Path, rows: int) -> str:
     """Run `bench.list_queries` against the instance in `data_dir`; returns its JSON."""
     done = subprocess.run(
-        [sys.executable, "-m", "bench.list_queries", str(data_dir)],
+        [sys.executable, "-m", "bench.list_queries", str(data_dir), str(rows)],
         cwd=ROOT,
         capture_output=True,
         text=True,

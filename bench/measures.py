@@ -109,7 +109,7 @@ def waiting(product: Running, waiters: list[int]) -> list[Row]:
 def lists(product: Running, count: int) -> list[Row]:
     """SQL of lists and badges over many operations, and one list through HTTP."""
     list_bench.seed(product.database_url, count)
-    found = json.loads(list_bench.measure(product.folder))
+    found = json.loads(list_bench.measure(product.folder, count))
     rows = [
         Row(
             what=f"{name} (SQL p95)",
