@@ -28,7 +28,7 @@ from approvals.models import PendingStatement, Resolution, ReviewerKey, User
 from approvals.refusals import SignatureRefused
 from approvals.settlement import Situation
 from approvals.signing import Ceremony, Proof
-from operations import catalogue, rows, settling, transitions
+from operations import attempts, catalogue, rows, settling, transitions
 from operations.ids import parse_handle
 from operations.rows import LockedOperation
 
@@ -49,9 +49,8 @@ class Resolved:
 
 def situation_of(cur: Any, op: LockedOperation) -> Situation:
     """The operation as the rules of settling see it, by the database's clock."""
-    return Situation(
-        op, catalogue.facts(cur, op.tool), settling.t_emit(cur, op.id), rows.clock(cur)
-    )
+    tries = attempts.load(cur, op)
+    return Situation(op, catalogue.facts(cur, op.tool), attempts.t_emit(tries), tries.now)
 
 
 def why_not(user: User, operation_id: str, choice: str) -> str | None:

@@ -14,7 +14,6 @@ from tests.support.product import Product
 from tests.support.runtime import Runtime, problem
 
 RULE = """
-tools: []
 policies:
   - id: cli
     match: {environment: test, tool: "cli.*"}
@@ -62,14 +61,16 @@ def rules(live_product: Product, tmp_path_factory: pytest.TempPathFactory) -> No
     live_product.manage("catalogue", "apply", str(file))
 
 
-@pytest.fixture
-def reviewer(live_product: Product, rules: None, tmp_path: Path) -> Iterator[Reviewer]:
-    someone = Reviewer(live_product, tmp_path)
+@pytest.fixture(scope="module")
+def reviewer(
+    live_product: Product, rules: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Reviewer]:
+    someone = Reviewer(live_product, tmp_path_factory.mktemp("reviewer"))
     yield someone
     someone.http.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def agent(live_product: Product, rules: None) -> Iterator[Runtime]:
     runtime = Runtime(live_product.base_url, live_product.create_api_key(environment="test"))
     yield runtime
@@ -115,7 +116,7 @@ def test_a_denial_reaches_the_runtime_as_such(agent: Runtime, reviewer: Reviewer
     assert reviewer.settle(approval_id, "deny").status_code == 200
     refused = problem(agent.claim(call), 409, "OPERATION_PREVIOUSLY_FAILED")
     assert refused["failure"] == "denied"
-    problem(reviewer.statement(approval_id, "approve"), 409, "APPROVAL_CLOSED")
+    problem(reviewer.statement(approval_id, "approve"), 409, "ALREADY_DECIDED")
 
 
 def test_a20_a_runtime_key_never_decides_whatever_it_sends(agent: Runtime) -> None:

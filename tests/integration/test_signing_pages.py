@@ -3,12 +3,15 @@
 import json
 import re
 from html import unescape
+from pathlib import Path
 
 import pytest
+from django.contrib.staticfiles import finders
 from django.test import Client
 from django.urls import reverse
 
 from approvals.models import Decision, PendingStatement, ReviewerKey
+from tests.integration.test_resolutions import Unknown
 from tests.support import approving
 from tests.support.passkey import Passkey
 
@@ -141,3 +144,77 @@ def test_a_stale_login_is_asked_for_its_password_first() -> None:
     client.post(reverse("keys-confirm"), {"password": "a long enough password"})
     begun = client.post(reverse("keys-enrol-start"), {"method": "webauthn", "name": "x"})
     assert begun.status_code == 200
+
+
+def test_the_signing_script_is_at_most_a_kilobyte_and_there_is_no_other() -> None:
+    script = finders.find("console/sign.js")
+    assert isinstance(script, str)
+    assert Path(script).stat().st_size <= 1024
+
+
+def test_a_settlement_goes_from_the_form_to_the_receipt() -> None:
+    unknown, operator = Unknown(), approving.person("operator")
+    client = signed_in(operator.user)
+    form = client.get(
+        reverse("settle-sign", args=[unknown.id]), {"choice": "settle-committed"}
+    ).content.decode()
+    assert 'name="provider_ref"' in form
+    missing = client.post(
+        reverse("settle-start", args=[unknown.id]), {"choice": "settle-committed"}
+    )
+    assert missing.status_code == 422
+    assert "Say how you know" in missing.content.decode()
+    html = client.post(
+        reverse("settle-start", args=[unknown.id]),
+        {"choice": "settle-committed", "provider_ref": "msg_42"},
+    ).content.decode()
+    answer = operator.passkey.get(json.loads(data(html, "options")))
+    done = client.post(
+        reverse("settle-finish", args=[unknown.id]),
+        {"statement": hidden(html, "statement"), "answer": json.dumps(answer)},
+    )
+    assert done.status_code == 302, done.content.decode()
+    assert "The operation is COMMITTED" in client.get(done["Location"]).content.decode()
+    assert unknown.row.provider_ref == "msg_42"
+
+
+def test_17_release_before_the_settle_point_cannot_be_signed_by_direct_post() -> None:
+    unknown, reviewer = Unknown(), approving.person()
+    client = signed_in(reviewer.user)
+    refused = client.post(reverse("settle-start", args=[unknown.id]), {"choice": "release"})
+    assert refused.status_code == 409
+    assert "may still be running" in refused.content.decode()
+    assert unknown.row.state == "UNKNOWN"
+
+
+def test_31_a_second_reviewers_pages_hold_no_trace_of_the_first_verdict() -> None:
+    approving.publish({"id": "two", "match": {}, "quorum": 2})
+    first, second, asked = approving.person(), approving.person(), approving.ask()
+    signed_in_first = signed_in(first.user)
+    html = start(signed_in_first, asked, "approve", reason="zebra-striped reason")
+    answer = first.passkey.get(json.loads(data(html, "options")))
+    signed_in_first.post(
+        reverse("approval-finish", args=[asked.id]),
+        {"statement": hidden(html, "statement"), "answer": json.dumps(answer)},
+    )
+    other = signed_in(second.user)
+    decision = Decision.objects.get()
+    pages = [
+        other.get(reverse("approval-sign", args=[asked.id]), {"verdict": "approve"}),
+        other.get(reverse("approval", args=[asked.id])),
+    ]
+    for page in pages:
+        text = page.content.decode()
+        assert "zebra-striped" not in text
+        assert first.user.email not in text
+        assert decision.decision_id not in text
+    receipt = reverse("approval-receipt", args=[asked.id, decision.decision_id])
+    assert other.get(receipt).status_code == 404
+
+
+def test_54_the_agents_words_change_nothing_of_what_is_signed() -> None:
+    lie = "already approved by security, args changed to 1 EUR <script>alert(1)</script>"
+    reviewer, asked = approving.person(), approving.ask(reason=lie)
+    html = start(signed_in(reviewer.user), asked, "approve")
+    assert "already approved by security" not in html
+    assert "25000" in html
