@@ -9,7 +9,9 @@ comes back as the int it is; a float is never integral below 1e21.
 
 import json
 import re
+from collections.abc import Callable
 from hashlib import sha256
+from json.scanner import make_scanner
 from typing import Any, Final
 
 from operations.faults import MAX_DEPTH, SAFE_INTEGER, InvalidJson, find_fault, number_fault
@@ -111,7 +113,8 @@ def _no_constant(token: str) -> Any:
 _decoder = json.JSONDecoder(
     object_pairs_hook=_unique, parse_float=_fraction, parse_constant=_no_constant
 )
-_scan_once = json.JSONDecoder().raw_decode
+#: The C scanner itself; only for text that is known to be well formed.
+_scan_once: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())
 
 
 def parse_strict(raw: bytes | str, at: str = "") -> Any:
@@ -237,6 +240,8 @@ def _is_shallow(value: Any, max_depth: int) -> bool:
 
 
 def _skip(text: str, index: int) -> int:
+    if text[index : index + 1] > " ":  # no space to skip, as in most texts
+        return index
     match = _SPACE(text, index)
     return match.end() if match else index
 
