@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from json.scanner import make_scanner
 from typing import Any, Final
 
 from operations.faults import MAX_DEPTH, SAFE_INTEGER, InvalidJson, find_fault, number_fault
@@ -114,7 +113,8 @@ _decoder = json.JSONDecoder(
     object_pairs_hook=_unique, parse_float=_fraction, parse_constant=_no_constant
 )
 #: The C scanner itself; only for text that is known to be well formed.
-_scan_once: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())
+_plain: Any = json.JSONDecoder()
+_scan_once: Callable[[str, int], tuple[Any, int]] = _plain.scan_once
 
 
 def parse_strict(raw: bytes | str, at: str = "") -> Any:
