@@ -9,8 +9,9 @@ text is UTF-8, lines end in LF:
     /amount = 25000                     one line per leaf: JSON Pointer, value
     /customer = "cus_42"
 
-Members are sorted by code point, elements stand in order; an empty container is a leaf, and the
-root of args that are themselves a leaf is written `(args)`. Values are JSON. In values and
+A pointer that holds anything but visible ASCII, or a quote, a backslash or `=`, is itself written
+as JSON. Members are sorted by code point, elements stand in order; an empty container is a leaf,
+and the root of args that are themselves a leaf is written `(args)`. Values are JSON. In values and
 pointers every hidden character is written `\u{XXXX}`; a value with right-to-left letters stands
 between U+2068 and U+2069. A string of more than 1,024 characters is folded to its first 512 and
 last 128, with its length and the SHA-256 of its UTF-8 bytes. No summary, no Markdown, no word of
@@ -18,6 +19,7 @@ the agent.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -29,6 +31,7 @@ RENDERER: Final = "text/v1"
 FOLD_ABOVE: Final = 1024
 HEAD, TAIL = 512, 128
 SAFE_INTEGER: Final = 2**53 - 1
+_PLAIN_PATH: Final = re.compile(r"[!#-<>-\[\]-~]*").fullmatch
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,10 @@ class Leaf:
 
     @property
     def path_shown(self) -> str:
-        """The path as it stands in the text: what hides in a name is written out."""
-        return glyphs.visible(self.path)
+        """The path as it stands in the text; quoted unless it is plain, so that no member name
+        can end the line, hide, or pass for a value.
+        """
+        return self.path if _PLAIN_PATH(self.path) else _quoted(self.path)
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,19 @@ compare-and-set on its status and the database's clock, so that a decision that 
 and a sweep that runs twice does nothing.
 """
 
+import logging
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from approvals import requests
 from operations import rows, settling, states
+from operations.errors import StateConflict
 from operations.ids import handle
 from operations.rows import LockedOperation
 
+log = logging.getLogger(__name__)
 ACTOR: Final = "system:approvals"
 
 _DUE: Final = """
@@ -64,9 +67,14 @@ def expire_due(limit: int = 500) -> dict[str, int]:
 
 
 def _expire(op_id: UUID) -> bool:
-    with transaction.atomic(), connection.cursor() as cur:
-        op = rows.lock(cur, op_id=op_id)
-        return op is not None and expire_if_due(cur, op)
+    """One transaction each; one that fails is logged and must not hold up the others."""
+    try:
+        with transaction.atomic(), connection.cursor() as cur:
+            op = rows.lock(cur, op_id=op_id)
+            return op is not None and expire_if_due(cur, op)
+    except (DatabaseError, StateConflict):
+        log.exception("could not expire the approval of operation %s", op_id)
+        return False
 
 
 def expire_if_due(cur: Any, op: LockedOperation) -> bool:

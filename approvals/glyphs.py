@@ -57,7 +57,7 @@ def visible(json_text: str) -> str:
 
     JSON itself writes a backslash of the data as two, so `\\u{202E}` can only come from here.
     """
-    if json_text.isascii() and "\x7f" not in json_text:
+    if json_text.isascii() and json_text.isprintable():
         return json_text
     hidden = {ord(c): f"\\u{{{ord(c):04X}}}" for c in set(json_text) if is_hidden(c)}
     return json_text.translate(hidden)

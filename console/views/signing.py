@@ -63,7 +63,7 @@ def _approval_form(
         "keys": permissions.usable_keys(user, found.min_custody),
         "why_not": decisions.why_not(user, handle, verdict),
         "reasons": DENY_REASONS,
-        "must_open": verdict == "approve" and shown.folded,
+        "must_open": [one for one in shown.leaves if one.folded and verdict == "approve"],
         "error": error,
         "given": request.POST,
         "back": f"/approvals/{handle}/",

@@ -57,7 +57,7 @@ def test_a_later_key_signs_nothing_until_somebody_else_vouched_for_it() -> None:
     refused("SEPARATION_OF_DUTIES", lambda: enrolment.countersign(newcomer, key.key_id))
     for role in ("viewer", "operator", "auditor"):
         someone = approving.user(role)
-        refused("FORBIDDEN", lambda s=someone: enrolment.countersign(s, key.key_id))  # type: ignore[misc]
+        refused("FORBIDDEN", lambda s=someone: enrolment.countersign(s, key.key_id))
     admin = approving.user("admin")
     assert enrolment.waiting_for_countersignature(admin) == [key]
     key = enrolment.countersign(admin, key.key_id)

@@ -25,7 +25,7 @@ def test_n58_of_forty_consumers_exactly_one_gets_a_receipt() -> None:
     def consume(claim_id: str) -> Any:
         return grants.consume(asked.runtime, granted["jti"], claim_id, granted["args_fingerprint"])
 
-    results = together(*(lambda c=f"c{n}": consume(c) for n in range(40)))  # type: ignore[misc]
+    results = together(*(lambda c=f"c{n}": consume(c) for n in range(40)))
 
     receipts = [one for one in results if isinstance(one, dict)]
     refusals = [one for one in results if isinstance(one, Refused)]

@@ -6,6 +6,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.test import Client
 from django.urls import reverse
@@ -121,7 +122,7 @@ def test_a_key_is_enrolled_on_the_keys_pages() -> None:
     begun = client.post(reverse("keys-enrol-start"), {"method": "webauthn", "name": "laptop"})
     html = begun.content.decode()
     options = json.loads(data(html, "options"))
-    passkey.rp_id, passkey.origin = options["rp"]["id"], approving.settings.BASE_URL
+    passkey.rp_id, passkey.origin = options["rp"]["id"], settings.BASE_URL
     form = {
         "enrolment": hidden(html, "enrolment"),
         "answer": json.dumps(passkey.create(options)),

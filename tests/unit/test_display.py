@@ -64,8 +64,20 @@ def test_a_literal_escape_cannot_pass_for_a_hidden_character() -> None:
 
 def test_a_hidden_character_in_a_member_name_is_shown_and_warned_about() -> None:
     seen = shown({"amo\u200bunt": 1})
-    assert r"/amo\u{200B}unt = 1" in seen.text
+    assert r'"/amo\u{200B}unt" = 1' in seen.text
     assert seen.warnings == ("INVISIBLE",)
+
+
+@pytest.mark.parametrize(
+    "name", ["x\n/amount = 1", "x = 1", 'x" = 1', "x\r", r"x\u{202E}", "größe", " ", "x\x7f"]
+)
+def test_a_member_name_cannot_forge_a_line_or_a_value(name: str) -> None:
+    seen = shown({name: 99, "amount": 25000})
+    lines = seen.text.split("\n")
+    assert len(lines) == 5
+    assert lines.count("/amount = 25000") == 1
+    assert json.dumps("/" + name, ensure_ascii=False)[:2] == '"/'
+    assert sum(line.startswith('"/') and line.endswith('" = 99') for line in lines) == 1
 
 
 def test_leaves_are_sorted_and_empty_containers_are_leaves() -> None:

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from approvals import envelopes, keys, statements
@@ -230,7 +232,7 @@ def test_n25_a_signature_of_another_length_is_refused(length: int) -> None:
 
 def test_n25_der_with_trailing_bytes_and_a_raised_ed25519_s_are_refused() -> None:
     signed = Signed()
-    der = signed.key.private.sign(b"x", keys.ec.ECDSA(keys.hashes.SHA256()))
+    der = signed.key.private.sign(b"x", ec.ECDSA(hashes.SHA256()))
     keys.split_der(der)
     with pytest.raises(SignatureRefused):
         keys.split_der(der + b"\0")
