@@ -146,6 +146,9 @@ def _dossier(
         possible_sends=tries.possible_sends,
         accepts_key=then.accepts_key,
         key_expires_at=known["key_expires_at"],
+        key_retention=(
+            timedelta(seconds=then.retention_seconds) if then.retention_seconds else None
+        ),
         first_send_is_known=known["first_sent_at"] is not None and not tries.hearsay,
         is_compensated=known["compensated"],
         client_timeout_seconds=then.client_timeout_seconds * then.client_tries,

@@ -140,6 +140,7 @@ class Facts:
     possible_sends: int = 1
     accepts_key: bool = False
     key_expires_at: datetime | None = None
+    key_retention: timedelta | None = None
     first_send_is_known: bool = True
     is_compensated: bool = False
     client_timeout_seconds: int = 80

@@ -92,10 +92,10 @@ def may_replay(facts: Facts, verdict: Verdict, looks: Sequence[Look], now: datet
 
 def inside_retention(facts: Facts, now: datetime) -> bool:
     """Whether the provider still remembers our key, with a margin; unknown retention is none."""
-    if not facts.accepts_key or facts.key_expires_at is None:
+    if not facts.accepts_key or facts.key_expires_at is None or facts.key_retention is None:
         return False
-    life = facts.key_expires_at - facts.first_send_at
-    return now < facts.key_expires_at - min(life / _MARGIN_SHARE, RETENTION_MARGIN)
+    margin = min(facts.key_retention / _MARGIN_SHARE, RETENTION_MARGIN)
+    return now < facts.key_expires_at - margin
 
 
 def _incident(verdict: Verdict) -> str:

@@ -101,6 +101,8 @@ class TestLanes:
         sweeps.run_once()
         make_due(call)
         with seats.taken() as one, seats.taken() as two:
+            assert one is not None
+            assert two is not None
             assert {one.number, two.number} == {1, 2}
             with seats.taken() as third:
                 assert third is None
@@ -207,6 +209,7 @@ class TestReading:
         call = world.doubtful()
         look_now(call)
         ladder = evidence_ladder(call.id)
+        assert ladder is not None
         by_name = {rung.lookup: rung for rung in ladder.rungs}
         listed = by_name["list"]
         assert (listed.lookup_class, listed.answer) == ("B", "0 objects")
@@ -219,7 +222,9 @@ class TestReading:
         assert raw_answer(call.id, call.findings[0].pk)
         travel(call, 1000)
         look_now(call)
-        by_name = {rung.lookup: rung for rung in evidence_ladder(call.id).rungs}
+        ladder = evidence_ladder(call.id)
+        assert ladder is not None
+        by_name = {rung.lookup: rung for rung in ladder.rungs}
         assert by_name["list"].meaning == "counts towards absence"
 
     def test_groups_put_what_a_person_must_see_first(self, world):

@@ -217,6 +217,7 @@ class TestAbsence:
         with connection.cursor() as cur:
             facts = dossiers.load(cur, [call.id])[call.id].facts
         assert facts.emits_until == emits_until
+        assert emits_until is not None
         assert facts.settles_at() == emits_until + timedelta(seconds=900)
 
     def test_absence_is_revisable_a_late_effect_is_found_again(self, world):
@@ -374,13 +375,16 @@ class TestReplay:
         assert call.operation.state == "UNKNOWN"
 
     def test_our_window_is_the_one_that_permits_are_refused_by(self, world):
-        from operations import permits, rows
+        from operations import catalogue, permits, rows
         from reconcilers import dossiers
 
         call = world.doubtful(tool="idempotent")
         with connection.cursor() as cur:
             facts = dossiers.load(cur, [call.id])[call.id].facts
-            end = permits.key_window_end(rows.read(cur, op_id=call.id))
+            op = rows.read(cur, op_id=call.id)
+            assert op is not None
+            end = permits.key_window_end(op, catalogue.facts_of(cur, op.tool, op.tool_version))
+        assert end is not None
         assert inside_retention(facts, end - timedelta(seconds=1))
         assert not inside_retention(facts, end)
 
@@ -408,7 +412,7 @@ class TestTwoSends:
         again = call.again()
         intent = again.send()
         again.report("committed", provider_ref=intent.id)
-        assert call.due is None
+        assert not call.due
         assert sweeps.enqueue_recounts() == 1
         assert sweeps.enqueue_recounts() == 0
         assert call.due.purpose == "recheck"
@@ -502,6 +506,7 @@ class TestLookFirst:
         look_now(call)
         before = call.due.due_at
         asked = services.ask_again(call.id, actor="user:ana")
+        assert asked is not None
         assert asked.can_be_asked
         assert call.due.due_at < before
         assert call.due.asked_by == "user:ana"

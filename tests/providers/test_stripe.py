@@ -44,7 +44,7 @@ class StripeBench(Bench):
         return self.config(secret_key="sk_test_wrong_abcdefghijkl")
 
     def make_effect(self, marker: str, **changes: Any) -> str:
-        params = {
+        params: Any = {
             "amount": 2500,
             "currency": "usd",
             "confirm": True,

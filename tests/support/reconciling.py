@@ -61,7 +61,7 @@ class Call:
         return str(self.answer["idem_key"])
 
     @property
-    def operation(self) -> Operation:
+    def operation(self) -> Any:
         return Operation.objects.get(pk=self.id)
 
     @property
@@ -71,7 +71,7 @@ class Call:
         return found
 
     @property
-    def due(self) -> DueLook | None:
+    def due(self) -> Any:
         return DueLook.objects.filter(pk=self.id).first()
 
     @property
@@ -85,7 +85,7 @@ class Call:
     def send(self, **changes: Any) -> stripe.PaymentIntent:
         """The effect, as the agent's tool makes it."""
         args = self.request.args
-        params = {
+        params: Any = {
             "amount": args["amount"],
             "currency": args["currency"],
             "confirm": True,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -123,6 +124,7 @@ class TestAbsence:
     def test_two_agreeing_reads_after_the_settle_point_prove_it(self):
         verdict = judge(facts(), self.PAIR, NOW)
         assert verdict.kind == "absent"
+        assert verdict.proof is not None
         assert verdict.proof.settles_at == after(1000)
         assert verdict.proof.lookup_class == "B"
 
@@ -235,7 +237,7 @@ _times = st.floats(min_value=0, max_value=5000)
 @st.composite
 def looks_of(draw, classes=("A", "B", "C", "E", "R", "N"), outcomes=_outcomes, verified=None):
     outcome = draw(outcomes)
-    seen = ()
+    seen: tuple[Any, ...] = ()
     if outcome in {"hit", "pending"}:
         stage = Stage.IN_FLIGHT if outcome == "pending" else draw(st.sampled_from(Stage))
         seen = (

@@ -1,6 +1,7 @@
 """Which exit a verdict opens, when the next look is, and how it is said."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,11 @@ from tests.support.evidence import SEARCH, after, facts, hit, look
 
 NOW = after(2000)
 PAIR = [look("empty", 1001), look("empty", 1010)]
-IDEMPOTENT = {
+IDEMPOTENT: dict[str, Any] = {
     "tool_class": "idempotent",
     "accepts_key": True,
     "key_expires_at": after(24 * 3600),
+    "key_retention": timedelta(hours=24),
 }
 
 
@@ -65,7 +67,8 @@ class TestReplay:
         [
             {"accepts_key": False},
             {"key_expires_at": None},
-            {"key_expires_at": after(100)},
+            {"key_retention": None},
+            {"key_expires_at": after(96 + 3600)},
             {"first_send_is_known": False},
             {"is_compensated": True},
             {"tool_class": "unsafe"},
@@ -223,7 +226,7 @@ class TestSentences:
         assert "its amount is not what was asked for (asked for: 25000 USD)" in said
 
     def test_every_verdict_has_a_sentence(self):
-        cases = [
+        cases: list[Any] = [
             ([hit(95)], {}),
             ([hit(95)], {"state": "FAILED"}),
             ([hit(95, stage=Stage.IN_FLIGHT, status="processing")], {}),
