@@ -21,7 +21,7 @@ from crashlab.demo_agents.setting import KEY, PROVIDER_KEY, Setting
 from crashlab.demo_agents.stories import REPERTOIRE, VERSIONS, Step, Story, story_of
 
 #: Seconds between runs: quick until everything was seen once, then as in a small company.
-_OVERTURE_SECONDS = 5.0
+_OVERTURE_SECONDS = 4.0
 _CALM_SECONDS = {"renewals": 20.0, "payouts": 90.0, "support": 45.0, "reports": 30.0}
 #: So many runs that wait for a person or a look; a new one begins when fewer do.
 _MOST_WAITING = {"renewals": 12, "payouts": 6, "support": 4, "reports": 2}
@@ -38,7 +38,7 @@ class Agent:
             setting.key,
             agent=name,
             spool_dir=setting.state / name / "spool",
-            defaults={"on_wait": "park", "timeout": 5.0, "worker": f"demo-{os.getpid()}"},
+            defaults={"on_wait": "park", "timeout": 2.0, "worker": f"demo-{os.getpid()}"},
         )
         self._counter = setting.state / name / "next-run"
         self._again_at: dict[int, float] = {}

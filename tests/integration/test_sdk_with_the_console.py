@@ -3,6 +3,9 @@
 The judge is the provider's book: one effect per intent, whatever happened.
 """
 
+import os
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -222,6 +225,32 @@ def test_one_trigger_starts_one_run(client: Client, run_id: str) -> None:
     with pytest.raises(countersign.DuplicateRun) as twice:
         again.call(1, "a", TOOL, ARGS, lambda cleared: 1)
     assert twice.value.run_id == run_id
+
+
+def test_the_readmes_example_runs_and_replays(
+    live_product: Product, api_key: str, provider: SimulatedProvider, tmp_path: Path
+) -> None:
+    readme = (Path(__file__).resolve().parents[2] / "sdk" / "README.md").read_text()
+    example = readme.split("```python\n")[1].split("```")[0]
+    env = {
+        "CONSOLE_URL": live_product.base_url,
+        "CONSOLE_KEY": api_key,
+        "PROVIDER_URL": provider.url,
+        "PROVIDER_KEY": provider.secret_key,
+        "XDG_STATE_HOME": str(tmp_path),
+    }
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", example],
+            env=os.environ | env,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert [execution for execution, _ in said] == ["fresh", "replayed"]
+    assert said[0][1] == said[1][1]
 
 
 def test_long_effects_keep_their_lease(client: Client, key: str, run_id: str) -> None:
