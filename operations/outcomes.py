@@ -28,6 +28,7 @@ from operations.errors import DomainError, not_found
 
 #: Holds only for the operation's single attempt, with nothing beside it that a commit could touch:
 #: another attempt, a refusal, a compensation that waits. Zero rows means "judge it properly".
+#: The attempt is found by a sub-select: by a join, the planner may walk everything that is live.
 _MOVED: Final = transitions.edge_sql(
     states.INVOKED,
     states.COMMITTED,
@@ -48,10 +49,10 @@ WITH held AS MATERIALIZED (
        FOR NO KEY UPDATE OF o
 ), ended AS (
     UPDATE operations_attempt a
-       SET standing = 'committed', outcome = 'committed', ended_at = held.at,
+       SET standing = 'committed', outcome = 'committed', ended_at = (SELECT at FROM held),
            provider_ref = %(provider_ref)s, result_sha256 = %(result_sha256)s
-      FROM held
-     WHERE a.operation_id = held.id AND a.number = %(number)s AND a.standing = 'live'
+     WHERE a.operation_id = (SELECT id FROM held) AND a.number = %(number)s
+       AND a.standing = 'live'
  RETURNING a.id
 ), {_MOVED}, kept AS (
     INSERT INTO operations_payload (operation_id, kind, attempt_number, body, sha256)
