@@ -53,9 +53,9 @@ class WorkerConnection(DatabaseWrapper):
     def _commit(self) -> None:
         try:
             super()._commit()  # type: ignore[misc]
-        except DatabaseError:
+        except DatabaseError as error:
             # A COMMIT that was answered by an error is a rollback; without an answer, who knows.
-            if self.is_broken():
+            if self.is_lost(error):
                 self.is_commit_uncertain = True
             raise
         self.commits += 1
@@ -64,9 +64,12 @@ class WorkerConnection(DatabaseWrapper):
         """Hooks run when the facts are stored: one that fails must not look like a failure."""
         super().on_commit(func, robust=True)
 
-    def is_broken(self) -> bool:
-        """Whether the server end is gone."""
-        return self.connection is None or bool(self.connection.closed)
+    def is_lost(self, error: Exception | None = None) -> bool:
+        """Whether the server end is gone; the driver may not have noticed, so the error counts."""
+        if self.connection is None or self.connection.closed:
+            return True
+        diagnosis = getattr(getattr(error, "__cause__", None), "diag", None)
+        return getattr(diagnosis, "severity_nonlocalized", None) in ("FATAL", "PANIC")
 
 
 def adopt() -> WorkerConnection:

@@ -143,7 +143,7 @@ def call[T](work: Callable[..., T], *arguments: Any) -> T:
 def _may_retry(database: Any, error: DatabaseFailure) -> bool:
     """Whether to try again; raises where the error is a defect or the fate is unknown."""
     cause = error.__cause__
-    lost = database.is_broken()
+    lost = database.is_lost(error)
     # Where no connection could be opened nothing was sent, whatever else is suspected.
     uncertain = database.has_been_open and (database.is_commit_uncertain or database.commits)
     if lost:

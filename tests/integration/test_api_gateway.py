@@ -267,3 +267,14 @@ def test_the_contract_is_a_page_that_fetches_nothing_from_outside(live_product):
     assert page.text.count("<h1") == 1
     for path in ("/api/v1/operations/{idem_key}/outcome", "/api/v1/records"):
         assert path in page.text
+
+
+def test_readiness_names_a_guard_that_is_switched_off(api):
+    api.sql("ALTER TABLE operations_event DISABLE TRIGGER operations_event_append_only")
+    try:
+        problem = assert_problem(api.http.get("/readyz"), 503, "UNAVAILABLE")
+    finally:
+        api.sql("ALTER TABLE operations_event ENABLE TRIGGER operations_event_append_only")
+    assert problem["failing"] == ["guards"]
+    assert "operations_event_append_only" in problem["parts"]["guards"]["detail"]
+    assert api.http.get("/readyz").status_code == 200

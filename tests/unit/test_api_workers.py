@@ -27,7 +27,7 @@ class Database:
     def begin_call(self):
         self.commits, self.is_commit_uncertain, self.broken = 0, False, False
 
-    def is_broken(self):
+    def is_lost(self, error):
         return self.broken
 
     def close(self):
