@@ -184,6 +184,8 @@ VERDICTS: Final[dict[str, Headline]] = {
 
 NOT_LOOKED: Final = Headline("pending", "Not asked yet", "circle-dashed")
 
+NOT_ASKED: Final = Headline("flat-plain", "Not asked", "circle-slash")
+
 OUTCOMES: Final[dict[str, Headline]] = {
     "hit": Headline("committed", "Found", "circle-check"),
     "empty": Headline("pending", "Nothing found", "circle-dashed"),

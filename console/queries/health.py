@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from django.urls import reverse
 
+from console.presentation.words import Headline
 from console.search.operations import Count
 from operations.models import SequencerState
-from reconcilers.models import DueLook, ProviderAccount, SweepLog
+from reconcilers.models import SweepLog
+from reconcilers.reading import AccountHealth, account_health
 
 if TYPE_CHECKING:
     from console.queries.overview import Tile
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 #: The sequencer seals about ten times a second and sweeps each second.
 SEQUENCER_LIMIT: Final = timedelta(seconds=15)
 RECONCILER_LIMIT: Final = timedelta(minutes=2)
-#: A look that is this late means that nobody looks.
-LAG_LIMIT: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -62,26 +62,49 @@ def _check(label: str, says: str, at: datetime | None, limit: timedelta, now: da
     return Check(label, says, at, late=at is None or at < now - limit)
 
 
-def troubled_accounts(now: datetime) -> list[str]:
-    """Accounts whose looks are overdue."""
-    late = DueLook.objects.filter(due_at__lt=now - LAG_LIMIT).exclude(lane="none")
-    return sorted(set(late.values_list("lane", flat=True)))
+@dataclass(frozen=True)
+class Account:
+    """A provider account with its pill."""
+
+    health: AccountHealth
+    headline: Headline
+
+    @property
+    def lag(self) -> timedelta:
+        """How late the latest look is."""
+        return timedelta(seconds=self.health.lag_seconds)
+
+
+_HEALTH: Final = {
+    "healthy": Headline("committed", "Healthy", "circle-check"),
+    "slow": Headline("waiting", "Slow", "clock-alert"),
+    "down": Headline("failed", "Down", "unplug"),
+    "paused": Headline("flat", "Paused", "circle-slash"),
+    "nobody to ask": Headline("stalled", "Nobody to ask", "user"),
+}
+
+
+def accounts() -> list[Account]:
+    """Every account, the worst first."""
+    return [Account(health, _HEALTH[health.verdict]) for health in account_health()]
 
 
 def tile() -> "Tile":
-    """The reconcilers' tile: accounts that are behind, of all."""
-    from console.queries import clock
+    """The reconcilers' tile: accounts that are slow or down, of all."""
     from console.queries.overview import Tile
 
-    late = troubled_accounts(clock.now())
-    accounts = ProviderAccount.objects.count()
-    said = f"of {accounts} account{'' if accounts == 1 else 's'} behind"
+    known = [account.health for account in accounts() if account.health.id]
+    troubled = [health for health in known if health.verdict in {"slow", "down"}]
+    worst = max(troubled, key=lambda health: health.lag_seconds, default=None)
+    said = f"of {len(known)} account{'' if len(known) == 1 else 's'} slow or down"
+    if worst is not None:
+        said = f"{worst.name}: {worst.verdict}; {said}"
     return Tile(
         key="running",
         label="Reconcilers",
         icon="radar",
-        count=Count(len(late), capped=False),
+        count=Count(len(troubled), capped=False),
         href=reverse("reconcilers"),
-        note=said if accounts else "no provider account yet",
-        over=bool(late),
+        note=said if known else "no provider account yet",
+        over=bool(troubled),
     )

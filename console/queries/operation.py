@@ -6,17 +6,17 @@ from functools import cached_property
 from typing import cast
 
 from approvals.models import ApprovalRequest, Decision, Resolution
-from console.presentation import amounts, arguments, evidence, facts, timeline, words
+from console.presentation import amounts, arguments, facts, timeline, words
 from console.presentation.amounts import Amount
 from console.presentation.arguments import Arguments
-from console.presentation.evidence import Rung
 from console.presentation.facts import Fact
 from console.presentation.words import Headline
 from console.queries import actors, clock
 from operations import documents, ids, states
 from operations.models import Attempt, Event, Incident, Operation, Payload, Tool
 from operations.rows import LockedOperation
-from reconcilers.models import DueLook, Finding
+from reconcilers.models import Finding
+from reconcilers.reading import EvidenceLadder, evidence_ladder
 
 #: Longer histories show their newest part.
 MOST_EVENTS = 300
@@ -115,11 +115,6 @@ class OperationPage:
         return list(self.operation.incidents.order_by("resolved_at", "-id"))
 
     @cached_property
-    def due_look(self) -> DueLook | None:
-        """When the provider is asked next."""
-        return DueLook.objects.filter(operation=self.operation).first()
-
-    @cached_property
     def names(self) -> dict[str, str]:
         """Actors by name."""
         return actors.names(event.actor for event in self.events)
@@ -187,16 +182,11 @@ class OperationPage:
         return words.WAITING_WORDS.get(self.operation.waiting_on or "", "nothing")
 
     @cached_property
-    def ladder(self) -> list[Rung]:
+    def ladder(self) -> EvidenceLadder | None:
         """What was asked, when, the answer, and what such an answer can prove."""
-        return evidence.ladder(self.findings)
-
-    @cached_property
-    def next_look_at(self) -> datetime | None:
-        """When the provider is asked next, if it is."""
-        if self.operation.state != states.UNKNOWN or self.due_look is None:
+        if self.operation.state != states.UNKNOWN and not self.findings:
             return None
-        return self.due_look.due_at
+        return evidence_ladder(self.operation.pk)
 
     @cached_property
     def timeline(self) -> list[timeline.Moment | timeline.Band]:

@@ -1,30 +1,27 @@
-"""The UNKNOWN queue by cause, and who is looking at what.
+"""The UNKNOWN queue by cause. One outage is one group, however many operations it left behind."""
 
-A look is a claim on a person's attention for ten minutes, kept in the cache: it keeps two people
-from working at the same thing and decides nothing. Losing it loses nothing.
-"""
-
-import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
-from django.core.cache import cache
-from django.db.models import Max
+from django.db.models import Count as DbCount
+from django.db.models import Max, Min, Q, QuerySet
+from django.db.models.fields.json import KT
 from django.http import HttpRequest
 
-from approvals.models import User
 from console.presentation import words
 from console.presentation.amounts import Amount
 from console.presentation.words import Headline
-from console.queries import actors, overview, queues
+from console.queries import actors, looking, overview, queues
 from console.search.fields import UNREACHABLE
 from console.search.operations import Count, OperationSearch, quickly
 from operations.models import Event, Operation
+from reconcilers.models import ProviderAccount
 
-LOOKING_SECONDS: Final = 600
-#: Rows that are grouped by cause; what is beyond them is in the list.
-MOST_ROWS: Final = 200
+#: Rows that a group shows; the rest is one link away.
+ROWS_SHOWN: Final = 12
+MOST_GROUPS: Final = 40
 
 #: What can be done now -> its search term, in the order of urgency.
 KINDS: Final = (
@@ -33,6 +30,24 @@ KINDS: Final = (
     ("unreachable", "Provider unreachable", "unplug"),
     ("waiting", "Waiting for horizon", "hourglass"),
 )
+
+_CAUSES: Final = {
+    "": "not asked yet",
+    "not_looked_yet": "not asked yet",
+    "nobody_to_ask": "nobody to ask",
+    "no_lookup": "no look-up can find it",
+    "effect_not_reached": "it arrived, its effect was refused or undone",
+    "cannot_be_proved": "look-ups cannot prove it",
+    "cannot_prove_absence": "nothing found, which proves nothing yet",
+    "before_settle_point": "nothing found yet",
+    "one_more_read": "nothing found, one more read to come",
+    "sender_unknown": "nobody knows until when it could be sent",
+    "other_content": "found with other content",
+    "another_marker": "found under another key",
+    "two_objects": "found more than once",
+    "effect_pending": "it exists, its effect is still open",
+    "cannot_look": "the provider does not answer",
+}
 
 
 @dataclass(frozen=True)
@@ -47,41 +62,20 @@ class Tab:
     current: bool
 
 
-@dataclass
+@dataclass(frozen=True)
 class Group:
-    """Operations that are UNKNOWN for the same reason."""
+    """Operations that are UNKNOWN for the same reason at the same account."""
 
+    key: str
     kind: str
-    tool: str
-    provider: str
+    account: str
     cause: str
     headline: Headline
+    number: int
+    runs: int
+    oldest: datetime
+    next_look_at: datetime | None
     rows: list[Operation] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Board:
-    """The page."""
-
-    search: OperationSearch
-    tabs: list[Tab]
-    at_risk: list[Amount]
-    groups: list[Group]
-    looking: dict[uuid.UUID, str]
-    total: Count
-    everything: Count
-    all: str
-    last_settled: "Settled | None"
-
-    @property
-    def chosen(self) -> bool:
-        """Is one of the kinds chosen?"""
-        return any(tab.current for tab in self.tabs)
-
-    @property
-    def shown(self) -> int:
-        """How many rows the groups hold."""
-        return sum(len(group.rows) for group in self.groups)
 
 
 @dataclass(frozen=True)
@@ -92,34 +86,42 @@ class Settled:
     by: str
 
 
+@dataclass(frozen=True)
+class Board:
+    """The page. `all` is the query without the kind that was chosen."""
+
+    search: OperationSearch
+    tabs: list[Tab]
+    at_risk: list[Amount]
+    groups: list[Group]
+    looking: dict[UUID, str]
+    everything: Count
+    all: str
+    last_settled: Settled | None
+
+    @property
+    def chosen(self) -> bool:
+        """Is one of the kinds chosen?"""
+        return any(tab.current for tab in self.tabs)
+
+
 def board(request: HttpRequest, query: str) -> Board:
     """Read the queue, narrowed by the query."""
     search = queues.unknown(request, query)
     others = [str(term) for term in search.terms if term.field != "is"]
     whole = queues.unknown(request, " ".join(others))
-    with quickly():
-        rows = list(search.rows().select_related("run").order_by("id")[:MOST_ROWS])
+    groups = _groups(search)
+    shown = [row.pk for group in groups for row in group.rows]
     return Board(
         search=search,
         tabs=_tabs(search),
         at_risk=overview.at_risk(search),
-        groups=_grouped(rows),
-        looking=who_looks([row.pk for row in rows]),
-        total=search.count(),
+        groups=groups,
+        looking=looking.who_looks(shown),
         everything=whole.count(),
         all=whole.text,
-        last_settled=None if rows else _last_settled(),
+        last_settled=None if groups else _last_settled(),
     )
-
-
-def _last_settled() -> Settled | None:
-    newest = Event.objects.aggregate(id=Max("id"))["id"] or 0
-    recent = Event.objects.filter(id__gt=newest - 50_000, type="operation.reconciled")
-    with quickly():
-        event = recent.order_by("-id").first()
-    if event is None:
-        return None
-    return Settled(event.at, actors.names([event.actor])[event.actor])
 
 
 def _tabs(search: OperationSearch) -> list[Tab]:
@@ -131,77 +133,72 @@ def _tabs(search: OperationSearch) -> list[Tab]:
     return tabs
 
 
-def kind_of(operation: Operation) -> str:
-    """ready, conflict, unreachable or waiting."""
-    verdict = words.verdict_kind(operation)
+def _groups(search: OperationSearch) -> list[Group]:
+    names = {str(pk): name for pk, name in ProviderAccount.objects.values_list("pk", "name")}
+    with quickly():
+        found = list(
+            search.rows()
+            .order_by()
+            .annotate(kind=KT("verdict__kind"), code=KT("verdict__code"))
+            .values("kind", "code", "waiting_on", "due_look__lane")
+            .annotate(
+                number=DbCount("id"),
+                runs=DbCount("run", distinct=True),
+                oldest=Min("standing__since"),
+                next_look_at=Min("due_look__due_at"),
+            )[:MOST_GROUPS]
+        )
+        groups = [
+            Group(
+                key=_key(one["kind"], one["code"], one["waiting_on"], one["due_look__lane"]),
+                kind=_kind(one["kind"], one["waiting_on"]),
+                account=names.get(one["due_look__lane"] or "", ""),
+                cause=_CAUSES.get(one["code"] or "", (one["code"] or "").replace("_", " ")),
+                headline=words.verdict_headline(one["kind"]),
+                number=one["number"],
+                runs=one["runs"],
+                oldest=one["oldest"],
+                next_look_at=one["next_look_at"],
+            )
+            for one in found
+        ]
+        for group in groups:
+            rows = members(search, group.key).select_related("run").order_by("id")
+            group.rows.extend(rows[:ROWS_SHOWN])
+    order = [kind for kind, _, _ in KINDS]
+    return sorted(groups, key=lambda group: (order.index(group.kind), group.oldest))
+
+
+def _kind(verdict: str | None, waiting_on: str | None) -> str:
     if verdict in words.CONFLICTS:
         return "conflict"
-    if operation.waiting_on == "person":
+    if waiting_on == "person":
         return "ready"
     return "unreachable" if verdict == UNREACHABLE else "waiting"
 
 
-def _grouped(rows: list[Operation]) -> list[Group]:
-    groups: dict[tuple[str, str, str], Group] = {}
-    for row in rows:
-        kind = kind_of(row)
-        verdict = words.verdict_kind(row)
-        cause = str((row.verdict or {}).get("code") or verdict or "not asked yet")
-        key = (kind, row.tool, cause)
-        if key not in groups:
-            groups[key] = Group(
-                kind=kind,
-                tool=row.tool,
-                provider="",
-                cause=cause.replace("_", " "),
-                headline=words.verdict_headline(verdict),
-            )
-        groups[key].rows.append(row)
-    order = [kind for kind, _, _ in KINDS]
-    return sorted(groups.values(), key=lambda group: (order.index(group.kind), group.rows[0].pk))
+def _key(*parts: str | None) -> str:
+    return "|".join(part or "" for part in parts)
 
 
-def who_looks(operations: list[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """Operation -> name of who claimed it lately. Empty where the cache is away."""
-    if not operations:
-        return {}
-    try:
-        found = cache.get_many([_key(operation) for operation in operations])
-    except Exception:  # noqa: BLE001 -- a hint, and not worth an error page
-        return {}
-    return {
-        operation: str(found[_key(operation)][1])
-        for operation in operations
-        if _key(operation) in found
-    }
+def members(search: OperationSearch, key: str) -> QuerySet[Operation]:
+    """The operations of one group; nothing where the key is none of ours."""
+    parts = key.split("|")
+    if len(parts) != 4:
+        return search.rows().none()
+    kind, code, waiting_on, lane = parts
+    same = Q(verdict__kind=kind) if kind else Q(verdict__isnull=True)
+    if kind:
+        same &= Q(verdict__code=code) if code else Q(verdict__code__isnull=True)
+    same &= Q(due_look__lane=lane) if lane else Q(due_look__isnull=True)
+    return search.rows().filter(same, waiting_on=waiting_on)
 
 
-def take_next(request: HttpRequest, user: User, query: str) -> Operation | None:
-    """The oldest that can be settled now and nobody else looks at; claimed by this person."""
-    search = queues.unknown(request, query)
-    for term in ("is:ready", "is:conflict"):
-        narrowed = search.narrowed(term) if not _names_a_kind(search) else search
-        for row in narrowed.rows().order_by("id")[:MOST_ROWS]:
-            if claim_look(row, user):
-                return row
-    return None
-
-
-def _names_a_kind(search: OperationSearch) -> bool:
-    return any(term.field == "is" for term in search.terms)
-
-
-def claim_look(operation: Operation, user: User) -> bool:
-    """Note that this person looks at it; False where somebody else does."""
-    mine = (str(user.pk), str(user))
-    try:
-        if cache.add(_key(operation.pk), mine, LOOKING_SECONDS):
-            return True
-        held = cache.get(_key(operation.pk))
-    except Exception:  # noqa: BLE001 -- without the cache nobody is kept from working
-        return True
-    return held is None or held[0] == str(user.pk)
-
-
-def _key(operation: uuid.UUID) -> str:
-    return f"looking:{operation}"
+def _last_settled() -> Settled | None:
+    newest = Event.objects.aggregate(id=Max("id"))["id"] or 0
+    recent = Event.objects.filter(id__gt=newest - 50_000, type="operation.reconciled")
+    with quickly():
+        event = recent.order_by("-id").first()
+    if event is None:
+        return None
+    return Settled(event.at, actors.names([event.actor])[event.actor])

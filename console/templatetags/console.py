@@ -17,6 +17,7 @@ from console.presentation.visible import Run
 from console.presentation.words import Headline
 from console.queries import clock
 from operations.models import Operation
+from reconcilers.reading import Rung
 
 register = template.Library()
 
@@ -121,6 +122,14 @@ def amount_of(operation: Operation) -> SafeString:
 def verdict_of(operation: Operation) -> SafeString:
     """The pill of what the findings prove about an operation."""
     return state(words.verdict_headline(words.verdict_kind(operation)))
+
+
+@register.simple_tag
+def rung_state(rung: Rung) -> SafeString:
+    """The pill of a look-up's newest answer."""
+    if not rung.looks:
+        return state(words.NOT_ASKED)
+    return state(words.OUTCOMES[rung.looks[0]["outcome"]])
 
 
 @register.simple_tag

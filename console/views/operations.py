@@ -1,5 +1,6 @@
 """The list of operations, and one of them."""
 
+from hashlib import sha256
 from typing import Final
 
 from django.contrib import messages
@@ -9,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals import permissions
+from console.presentation import visible
 from console.queries import asking, people, queues, settlement
 from console.queries import operation as operation_queries
 from console.queries.operation import OperationPage
@@ -18,7 +20,10 @@ from console.views.people import person
 from console.views.rendering import page
 from operations import ids
 from operations.models import Operation
+from reconcilers.reading import raw_answer
 
+#: Characters of a raw answer that are printed.
+LONGEST_ANSWER: Final = 100_000
 #: Ready-made searches of the list.
 VIEWS: Final = (
     ("Newest", ""),
@@ -94,7 +99,6 @@ def ask_provider(request: HttpRequest, handle: str) -> HttpResponse:
     permissions.check_may(person(request), "handle")
     messages.info(request, asking.ask_again(target, actor=f"user:{person(request).pk}"))
     if request.headers.get("HX-Request-Type") == "partial":
-        request.META["HTTP_HX_TARGET"] = "section#ladder"
         return _part_after_post(request, target)
     return redirect(reverse("operation", args=[target.handle]) + "#evidence")
 
@@ -103,6 +107,18 @@ def _part_after_post(request: HttpRequest, target: Operation) -> HttpResponse:
     shown = OperationPage(target)
     context = {"view": shown, "operation": target, "cannot_ask": ""}
     return page(request, "operation.html", context, {"ladder": "ladder"})
+
+
+@require_safe
+def look(request: HttpRequest, handle: str, finding: int) -> HttpResponse:
+    """`/ops/op_…/looks/7/`: one raw answer, as inert text."""
+    target = found(handle)
+    answer = raw_answer(target.pk, finding)
+    context: dict[str, object] = {"operation": target, "finding": finding}
+    if answer is not None:
+        text = visible.visible(answer.decode(errors="replace")[:LONGEST_ANSWER])
+        context |= {"text": text, "sha256": sha256(answer).hexdigest(), "size": len(answer)}
+    return page(request, "look.html", context)
 
 
 @require_safe

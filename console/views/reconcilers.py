@@ -3,18 +3,18 @@
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from console.queries import clock, lanes
 from console.queries import health as queries
+from console.queries import queues
 from console.views.rendering import page
+from reconcilers import registry
 
 
 @require_safe
 def reconcilers(request: HttpRequest) -> HttpResponse:
     """`/reconcilers/`."""
-    now = clock.now()
     context = {
-        "lanes": lanes.lanes(now),
-        "sweeps": queries.checks(now),
-        "kinds": lanes.kinds(),
+        "accounts": queries.accounts(),
+        "sweeps": queries.checks(queues.viewer(request).now),
+        "kinds": list(registry.providers().values()),
     }
     return page(request, "reconcilers.html", context, {"health": "health"})

@@ -10,6 +10,7 @@ from operations.actors import Runtime
 from operations.claims import ClaimRequest
 from operations.errors import DomainError
 from operations.models import Operation
+from reconcilers.evidence import Outcome, Sighting, Stage
 from reconcilers.models import ProviderAccount
 from tests.support import approving
 from tests.support.approving import BrowserKey
@@ -18,7 +19,7 @@ from tests.support.seed import (
     call,
     catalogue,
     committed,
-    finding,
+    look,
     people,
     report,
     row,
@@ -64,22 +65,20 @@ def everything() -> Seeded:
             "can be trusted from 14:21:10 UTC (client timeout 80 s + 15 min request lifetime).",
         },
     )
-    for seconds in (2, 6, 14):
-        at = datetime.now(UTC) + timedelta(seconds=seconds)
-        finding(
-            ops["waiting_look"],
+    listed, doubt = {"complete": True, "exhaustive": True, "pages": 1}, ops["waiting_look"]
+    for after in (2, 6, 14):
+        look(
+            doubt,
+            account,
             "list",
             "B",
-            "empty",
-            account=account,
-            complete=True,
-            pages=1,
-            at=at,
+            Outcome.EMPTY,
+            after=after,
+            answer=b'{"data": []}',
+            **listed,
         )
-    finding(ops["waiting_look"], "search", "C", "empty", account=account)
-    finding(
-        ops["waiting_look"], "events", "E", "cannot_look", account=account, reason="429 from Stripe"
-    )
+    look(doubt, account, "search", "C", Outcome.EMPTY, after=14)
+    look(doubt, account, "events", "E", Outcome.CANNOT_LOOK, after=15, reason="429 from Stripe")
     ops["needs_person"] = unknown(
         who,
         call(run, 4, "mail.send", {"to": "a@example.com", "text": "Hello"}),
@@ -102,10 +101,17 @@ def everything() -> Seeded:
             "(asked for: 88000 JPY). Nothing is executed: a person must compare the two.",
         },
     )
-    seen = {"id": "pi_3Xz", "status": "succeeded", "amount_minor": 8800, "currency": "JPY"}
-    finding(
-        ops["conflict"], "list", "B", "hit", account=account, complete=True, objects_seen=[seen]
+    seen = Sighting(
+        id="pi_3Xz",
+        kind="payment_intent",
+        status="succeeded",
+        stage=Stage.DONE,
+        marker=ops["conflict"].idem_key,
+        verified=True,
+        amount_minor=8800,
+        currency="JPY",
     )
+    look(ops["conflict"], account, "list", "B", Outcome.HIT, sightings=(seen,), **listed)
     ops["unreachable"] = unknown(
         who,
         call("run_refunds_77", 2, "stripe.charge", yen | {"amount": 4200}),

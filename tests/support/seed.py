@@ -19,7 +19,9 @@ from operations import outcomes, settling
 from operations.actors import Runtime
 from operations.claims import Answer, ClaimRequest, OutcomeReport
 from operations.models import ApiKey, CatalogueVersion, Operation, Tool
-from reconcilers.models import Finding
+from reconcilers import findings
+from reconcilers.evidence import Look, Outcome
+from reconcilers.models import ProviderAccount
 
 PASSWORD = "a long test password"
 ROLES = ("viewer", "operator", "reviewer", "admin", "auditor")
@@ -156,12 +158,25 @@ def conclude(operation: Operation, verdict: dict[str, Any]) -> None:
         settling.set_verdict(cur, operation.pk, verdict, actor=_RECONCILER, waiting_on=waiting_on)
 
 
-def finding(
-    operation: Operation, lookup: str, lookup_class: str, outcome: str, **more: Any
+def look(
+    operation: Operation,
+    account: ProviderAccount,
+    lookup: str,
+    lookup_class: str,
+    outcome: Outcome,
+    *,
+    after: float = 0,
+    **more: Any,
 ) -> None:
-    """What one look showed."""
-    at = more.pop("at", datetime.now(UTC))
-    Finding.objects.create(
-        operation=operation, lookup=lookup, lookup_class=lookup_class, outcome=outcome,
-        started_at=at, ended_at=at + timedelta(milliseconds=180), **more,
-    )  # fmt: skip
+    """What one look showed, as the reconciler keeps it; `after` in seconds from now."""
+    at = datetime.now(UTC) + timedelta(seconds=after)
+    shown = Look(
+        lookup=lookup,
+        lookup_class=lookup_class,
+        outcome=outcome,
+        started_at=at,
+        ended_at=at + timedelta(milliseconds=180),
+        **more,
+    )
+    with connection.cursor() as cur:
+        findings.store(cur, account.pk, [(operation.pk, shown)])
