@@ -16,9 +16,9 @@ from operations import (
     budgets,
     catalogue,
     documents,
+    early_evidence,
     granting,
     intents,
-    judging,
     leases,
     naming,
     permits,
@@ -116,7 +116,9 @@ def _admit_under_lock(cur: Any, request: ClaimRequest, runtime: Runtime) -> Answ
         op = recorded.op
         tries = attempts.load(cur, op)
         gated = op.gate == "none" and policies.rule_for(intent, request.args).quorum > 0
-        judging.take_inbox(cur, op, tries, actor=runtime.actor, gated=gated)
+        early_evidence.take_inbox(cur, op, tries, actor=runtime.actor, gated=gated)
+        if recorded.is_new:
+            early_evidence.doubt_by_stand_in(cur, op, tries, actor=runtime.actor)
         leases.lapse(cur, op, tries, actor=runtime.actor)
         sweeps.close_window(cur, op, tries, actor=runtime.actor)
         if op.state == states.UNKNOWN and op.tool_class == "safe" and not op.closed:

@@ -19,8 +19,8 @@ from operations import (
     catalogue,
     closing,
     documents,
+    early_evidence,
     endings,
-    judging,
     rows,
     states,
     transitions,
@@ -213,7 +213,7 @@ class _Batch:
         for op in ops:
             if op.idem_key in waiting:
                 tries = attempts.load(self.cur, op)
-                judging.take_inbox(self.cur, op, tries, actor=self.runtime.actor)
+                early_evidence.take_inbox(self.cur, op, tries, actor=self.runtime.actor)
 
     def _before(self, calls: Sequence[Call]) -> dict[UUID, Before]:
         found = {call.op.id: Before() for call in calls}

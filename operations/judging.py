@@ -18,7 +18,6 @@ from operations import (
     catalogue,
     effects,
     endings,
-    inbox,
     incidents,
     intents,
     lapses,
@@ -93,72 +92,12 @@ def result_digest(result: bytes | None) -> bytes | None:
     return sha256(canonical.canonicalize(canonical.parse_strict(result))).digest()
 
 
-def take_inbox(
-    cur: Any, op: LockedOperation, tries: Tries, *, actor: str, gated: bool = False
-) -> None:
-    """Judge what came for this key before its claim: positive, or else at least a doubt.
-
-    `gated`: somebody has to approve this call, and nobody has.
-    """
-    items = inbox.take(cur, op)
-    for item in items:
-        reported = item.outcome()
-        if reported.get("outcome") == "committed":
-            # Whatever number it gives, no attempt had been granted when it came.
-            positive(cur, op, tries, None, report_from(reported), actor=actor)
-        else:
-            _hearsay(cur, op, tries, item, actor)
-    if items and gated and op.state != states.PENDING and op.gate == "none":
-        incidents.open_incident(
-            cur, "executed_without_approval", op=op, cause=f"{op.id}", actor=actor,
-            details={"evidence": [item.source for item in items]},
-        )  # fmt: skip
-
-
-def report_from(said: Mapping[str, Any]) -> OutcomeReport:
-    """The report that `evidence_of` kept."""
-    result = json.dumps(said["result"]).encode() if "result" in said else None
-    known = {name: said[name] for name in OutcomeReport.__slots__ if name in said}
-    return OutcomeReport(**known | {"result": result})
-
-
 def evidence_of(report: OutcomeReport) -> bytes:
     """A report as it is kept: canonical JSON, so that the same report is kept once."""
     said = {name: value for name, value in asdict(report).items() if value is not None}
     if report.result is not None:
         said["result"] = canonical.parse_strict(report.result)
     return canonical.canonicalize(said)
-
-
-def _hearsay(cur: Any, op: LockedOperation, tries: Tries, item: inbox.Item, actor: str) -> None:
-    """A send that was never granted is reported: an attempt in doubt that nobody fenced."""
-    if op.state in states.TERMINAL:
-        intents.keep_payload(cur, op.id, "evidence", item.body)
-        return
-    facts = catalogue.facts_of(cur, op.tool, op.tool_version)
-    number = max([op.attempt_number, *(row.number for row in tries)]) + 1
-    cur.execute(_HEARSAY, (op.id, number, item.source, item.runtime, tries.now, tries.now,
-                           attempts.emits_until_of_lease(tries.now, facts), tries.now))  # fmt: skip
-    tries.rows.append(attempts.load(cur, op).rows[-1])
-    told = {"attempt": number, "reason": "never_claimed", "source": item.source}
-    intents.keep_payload(cur, op.id, "evidence", item.body, number)
-    if op.state == states.PENDING:
-        transitions.transition(
-            cur, op, states.UNKNOWN, "operation.in_doubt", actor=actor, data=told,
-            attempt_number=number,
-        )  # fmt: skip
-    else:
-        transitions.record_event(
-            cur, op, "operation.hearsay", actor=actor, data=told, attempt_number=number
-        )
-
-
-_HEARSAY: Final = """
-INSERT INTO operations_attempt
-    (operation_id, number, attempt_id, origin, layer, worker, runtime, standing, fenced,
-     granted_at, lease_seconds, lease_expires_at, emits_until, ended_at, outcome, error_replayed)
-VALUES (%s, %s, %s, 'hearsay', '', '', %s, 'in_doubt', false, %s, 0, %s, %s, %s, 'unknown', false)
-"""
 
 
 def _unknown(

@@ -134,9 +134,11 @@ def make_and_grant(
     Where `FRESH` makes nothing there is no row for `GRANT` to move, so that nothing is done.
     """
     connection = cur.connection
-    with connection.pipeline(), psycopg.Cursor(connection) as second:
-        cur.execute(FRESH, birth)
-        second.execute(GRANT, grant)
+    with psycopg.Cursor(connection) as second:
+        with connection.pipeline():
+            cur.execute(FRESH, birth)
+            second.execute(GRANT, grant)
+        # Read after the pipeline is through: reading inside it would wait twice more.
         made, granted = cur.fetchone(), second.fetchone()
     if made is None:
         return None, None

@@ -9,7 +9,16 @@ from uuid import UUID
 
 from django.db import transaction
 
-from operations import attempts, catalogue, judging, leases, permits, rows, states, transitions
+from operations import (
+    attempts,
+    catalogue,
+    early_evidence,
+    leases,
+    permits,
+    rows,
+    states,
+    transitions,
+)
 from operations.actors import SWEEPER
 from operations.rows import LockedOperation
 
@@ -87,5 +96,5 @@ def close_window(cur: Any, op: LockedOperation, tries: attempts.Tries, *, actor:
 
 
 def _match(cur: Any, op: LockedOperation) -> bool:
-    judging.take_inbox(cur, op, attempts.load(cur, op), actor=SWEEPER)
+    early_evidence.take_inbox(cur, op, attempts.load(cur, op), actor=SWEEPER)
     return True

@@ -1,13 +1,14 @@
 """Every row of the outcome table: what counts, what is evidence only, and what is never dropped."""
 
 import dataclasses
+import json
 import uuid
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from operations import leases, outcomes, states
+from operations import ingest, leases, outcomes, states
 from operations.claims import OutcomeReport
 from operations.models import Event, InboxItem, Payload
 from tests.support import claiming
@@ -359,6 +360,20 @@ def test_evidence_of_a_call_that_nobody_approved_is_an_incident(agent: Agent) ->
     answer = live.claim(idem_key=key, tool=MAIL)
     assert answer.body["decision"] == "replay"
     assert live.incidents(key) == ["executed_without_approval", "late_effect"]
+
+
+def test_a_record_without_a_call_id_makes_the_claim_of_its_double_wait(agent: Agent) -> None:
+    request = agent.call(tool=MAIL)
+    told = {
+        "record_id": "r1", "type": "TOOL_INVOKED", "run": {"id": request.run_id, "agent": "a"},
+        "step": 1, "tool": MAIL, "args": request.args,
+    }  # fmt: skip
+    ingest.ingest_records([json.dumps(told)], agent.runtime)
+    answer = agent.claim(request)
+    assert answer.body["decision"] == "await_reconciliation", answer.body
+    assert agent.standings(answer) == ["in_doubt"]
+    other = again(request, tool_call_id="c2", args={"amount": 2}, args_raw=b'{"amount": 2}')
+    assert agent.claim(other).status == 201
 
 
 def test_evidence_that_crossed_with_its_claim_is_found_by_the_sweep(agent: Agent) -> None:
