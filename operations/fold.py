@@ -153,4 +153,5 @@ def _uncommitted(kinds: set[str | None], permanent: bool, closed: bool) -> tuple
         return states.INVOKED, None
     if permanent:
         return states.FAILED, "provider_declined"
-    return (states.FAILED, "cancelled") if closed else (states.PENDING, None)
+    # Of a call that nobody is known to have tried, the end of its run says nothing.
+    return (states.FAILED, "cancelled") if closed and kinds else (states.PENDING, None)

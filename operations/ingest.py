@@ -161,17 +161,16 @@ class _Batch:
         for call in calls:
             facts = self._facts_of(call, known)
             past = before[call.op.id]
-            ends = _ends_with_its_run(call)
             if deciding.is_report_alone(call, past, facts):
-                decisions.append(deciding.decide(call, past, facts, now, ends=ends))
+                decisions.append(deciding.decide(call, past, facts, now))
             else:
-                self._hear(call, Tries(now, past.tries), facts, ends=ends)
+                self._hear(call, Tries(now, past.tries), facts)
         self._carry_out(decisions, now)
         self._match_inbox([call.op for call in calls if call.is_new])
 
-    def _hear(self, call: Call, tries: Tries, facts: ToolFacts, *, ends: bool) -> None:
+    def _hear(self, call: Call, tries: Tries, facts: ToolFacts) -> None:
         hearsay.judge(self.cur, call, tries, facts, self.opening, self.runtime)
-        if ends:
+        if _ends_with_its_run(call):
             closing.close_locked(self.cur, call.op, actor=self.runtime.actor)
         if not tries.in_doubt():
             broken_promises.withdraw(self.cur, [call.op], self.runtime)

@@ -20,20 +20,19 @@ WITH fresh AS (
     INSERT INTO operations_operation
         (id, environment, namespace, idem_key, derived_key, run_id, step, tool_call_id, position,
          id_missing, tool, tool_version, tool_class, catalogue_version, args_fingerprint, goal,
-         amount_minor, currency, executor, mode, state, version, closed, closed_as, waiting_on,
+         amount_minor, currency, executor, mode, state, version, closed, waiting_on,
          gate, gate_used, attempt_number, attempts, flags, replays, created_at, updated_at)
     SELECT id, %(environment)s, %(namespace)s, idem_key, derived_key, run, step, call, position,
            id_missing, tool, tool_version, tool_class, %(catalogue)s, fingerprint, goal, amount,
-           currency, 'self', 'report', 'PENDING', 1, ended,
-           CASE WHEN ended THEN 'cancelled' END, 'runtime', 'none', false, 0, 0, flags, 0,
-           clock_timestamp(), clock_timestamp()
+           currency, 'self', 'report', 'PENDING', 1, false, 'runtime', 'none', false, 0, 0, flags,
+           0, clock_timestamp(), clock_timestamp()
     FROM unnest(%(id)s::uuid[], %(idem_key)s::text[], %(derived_key)s::text[], %(run)s::uuid[],
                 %(step)s::int[], %(call)s::text[], %(position)s::int[], %(id_missing)s::bool[],
                 %(tool)s::text[], %(tool_version)s::int[], %(tool_class)s::text[],
                 %(fingerprint)s::text[], %(goal)s::text[], %(amount)s::bigint[],
-                %(currency)s::text[], %(ended)s::bool[], %(flags)s::jsonb[])
+                %(currency)s::text[], %(flags)s::jsonb[])
         AS said(id, idem_key, derived_key, run, step, call, position, id_missing, tool,
-                tool_version, tool_class, fingerprint, goal, amount, currency, ended, flags)
+                tool_version, tool_class, fingerprint, goal, amount, currency, flags)
     ORDER BY idem_key
     ON CONFLICT DO NOTHING
     RETURNING id, environment, namespace, run_id, created_at, idem_key, args_fingerprint, tool
@@ -97,7 +96,6 @@ def make(
             "goal": arrays.texts(op.goal for op in ops),
             "amount": arrays.plain(op.amount_minor for op in ops),
             "currency": arrays.texts(op.currency for op in ops),
-            "ended": arrays.plain(op.closed for op in ops),
             "flags": arrays.documents(op.flags for op in ops),
         },
     )
@@ -150,8 +148,8 @@ def _newborn(
         state=states.PENDING,
         version=1,
         failure=None,
-        closed=run.has_ended,
-        closed_as="cancelled" if run.has_ended else None,
+        closed=False,
+        closed_as=None,
         waiting_on="runtime",
         waiting_until=None,
         release_reason=None,

@@ -121,12 +121,12 @@ def contradictions(opening: Opening, calls: Iterable[Call], batch: Iterable[Repo
     """Incidents of single records: another content, another call, an id used twice."""
     for call in calls:
         for record in call.reported:
-            if record.status == INCIDENT and record.code != "RECORD_ID_REUSED":
+            if record.conflict is not None:
                 opening.about_operation(
                     call.op,
                     "args_conflict",
                     f"{call.op.id}:records",
-                    problem=record.code,
+                    problem=record.conflict,
                     record_id=record.record_id,
                     recorded={"tool": call.op.tool, "args_fingerprint": call.op.args_fingerprint},
                     claimed={"tool": record.tool, "args_fingerprint": record.args_fingerprint},

@@ -82,11 +82,12 @@ class Decision:
 
 def folded(call: Call, known: Sequence[Fact], facts: ToolFacts) -> Fold:
     """The fold of some facts about a call, under its tool's rules."""
+    has_ended = call.run is not None and call.run.has_ended
     return fold.fold(
         known,
         dedupes=facts.dedupes,
         harmless=facts.tool_class == "safe",
-        closed=call.op.closed,
+        closed=call.op.closed or has_ended,
     )
 
 
@@ -101,26 +102,17 @@ def is_report_alone(call: Call, before: Before, facts: ToolFacts) -> bool:
     if op.mode != "report" or any(row.origin != "record" for row in before.tries):
         return False
     state = folded(call, before.facts, facts).state
-    return op.state == state or (op.state, state) == (states.UNKNOWN, states.INVOKED)
+    if op.state == state or (op.state, state) == (states.UNKNOWN, states.INVOKED):
+        return True
+    # Its run has just ended, and took with it what could have been tried again.
+    return (op.state, state, op.closed) == (states.PENDING, states.FAILED, False)
 
 
-def decide(
-    call: Call, before: Before, facts: ToolFacts, now: datetime, *, ends: bool = False
-) -> Decision:
+def decide(call: Call, before: Before, facts: ToolFacts, now: datetime) -> Decision:
     """Moves, attempts and incidents that bring a row in step with the set of its records."""
-    op = call.op
-    closing = ends and not op.closed and op.state not in states.TERMINAL
-    new = [record.fact() for record in call.reported]
-    after = fold.fold(
-        [*before.facts, *new],
-        dedupes=facts.dedupes,
-        harmless=facts.tool_class == "safe",
-        closed=op.closed or closing,
-    )
+    after = folded(call, [*before.facts, *(record.fact() for record in call.reported)], facts)
     tries = _tries(call, before, after, facts)
     columns = _columns(call, after, tries, facts, now)
-    if closing:
-        columns |= {"closed": True, "closed_as": "cancelled"}
     lease_end = now + timedelta(seconds=facts.lease_seconds)
     moves = _moves(call, after, columns, lease_end)
     return Decision(call, facts, moves, tries, after.incidents)
@@ -134,7 +126,8 @@ def _moves(call: Call, after: Fold, columns: dict[str, Any], lease_end: datetime
         data["records_in_all"] = len(told)
     path = _path(op.state, after)
     if not path:
-        return [Move(op, "operation.reported", None, data, columns)] if columns else []
+        event_type = "operation.closed" if "closed" in columns else "operation.reported"
+        return [Move(op, event_type, None, data, columns)] if columns else []
     moves = []
     for event_type, to_state in path:
         written = dict(columns)
@@ -205,6 +198,8 @@ def _columns(
     """What else changes on the row; nothing where nothing does."""
     op = call.op
     wanted: dict[str, Any] = {}
+    if call.run is not None and call.run.has_ended and tries and op.state not in states.TERMINAL:
+        wanted |= {"closed": True, "closed_as": "cancelled"}
     if len(tries) > op.attempts:
         wanted |= {"attempts": len(tries), "attempt_number": max(t.number for t in tries)}
     if after.state == states.COMMITTED and op.provider_ref is None:

@@ -103,9 +103,11 @@ class _Judging:
         self._check_approval(is_hearsay=True)
         told = {"attempt": row.number, "reason": "never_granted", "records": self._ids(attempt_id)}
         op, actor = self.op, self.runtime.actor
-        if op.state == states.PENDING or (op.state == states.FAILED and op.mode == "report"):
+        if op.state in (states.PENDING, states.FAILED):
+            # Its runtime was told that it failed: whatever is found, it is never released again.
+            closed = {"closed": True, "closed_as": op.failure} if op.failure else {}
             transitions.transition(
-                self.cur, op, states.UNKNOWN, "operation.in_doubt", actor=actor, data=told
+                self.cur, op, states.UNKNOWN, "operation.in_doubt", actor=actor, data=told, **closed
             )
             return
         transitions.record_event(self.cur, op, "operation.hearsay", actor=actor, data=told)

@@ -46,13 +46,13 @@ def mark_conflicts(calls: Iterable[Call]) -> None:
         fingerprint = op.args_fingerprint
         for record in call.reported:
             if (record.idem_key, record.derived_key) != (op.idem_key, op.derived_key):
-                _mark_incident(record, "KEY_COLLISION", "/idem_key")
+                _mark_conflict(record, "KEY_COLLISION", "/idem_key")
             elif record.tool != op.tool:
-                _mark_incident(record, "IDEMPOTENCY_KEY_REUSED_WITH_DIFFERENT_ARGS", "/tool")
+                _mark_conflict(record, "IDEMPOTENCY_KEY_REUSED_WITH_DIFFERENT_ARGS", "/tool")
             elif record.args_fingerprint is not None:
                 fingerprint = fingerprint or record.args_fingerprint
                 if record.args_fingerprint != fingerprint:
-                    _mark_incident(record, "IDEMPOTENCY_KEY_REUSED_WITH_DIFFERENT_ARGS", "/args")
+                    _mark_conflict(record, "IDEMPOTENCY_KEY_REUSED_WITH_DIFFERENT_ARGS", "/args")
 
 
 def keep(cur: Any, batch: Sequence[Reported], calls: Sequence[Call], runtime: Runtime) -> None:
@@ -98,7 +98,8 @@ def _mark_duplicate(record: Reported) -> None:
     record.status, record.code, record.pointer = DUPLICATE, None, None
 
 
-def _mark_incident(record: Reported, code: str, pointer: str) -> None:
+def _mark_conflict(record: Reported, code: str, pointer: str) -> None:
+    record.conflict = code
     if record.status == ACCEPTED:
         record.status, record.code, record.pointer = INCIDENT, code, pointer
 

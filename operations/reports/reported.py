@@ -72,6 +72,8 @@ class Reported:
     goal: str | None = None
     occurred_at: datetime | None = None
     members: dict[str, Member] = field(default_factory=dict)
+    #: The code of what it contradicts about the call it names, whatever else is wrong with it.
+    conflict: str | None = None
     #: Under which id it is kept: its own, or a longer one where its own was used already.
     kept_as: str = ""
 
