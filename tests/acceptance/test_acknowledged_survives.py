@@ -25,7 +25,7 @@ class Load:
     def __init__(self, api):
         self.api = api
         self.claimed, self.committed, self.records = set(), set(), set()
-        self.answers = Counter()
+        self.answers: Counter[str] = Counter()
         self._stop = threading.Event()
         self._numbers = itertools.count()
         self._threads = [threading.Thread(target=self._write) for _ in range(_WRITERS)]

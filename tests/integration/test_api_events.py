@@ -24,8 +24,9 @@ def person(live_product):
     live_product.create_user(email, "viewer", password)
     client = httpx.Client(base_url=live_product.base_url, timeout=20, follow_redirects=True)
     page = client.get("/login/")
-    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)[1]
-    form = {"csrfmiddlewaretoken": token, "email": email, "password": password}
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
+    assert token is not None
+    form = {"csrfmiddlewaretoken": token[1], "email": email, "password": password}
     client.post("/login/", data=form, headers={"Referer": f"{live_product.base_url}/login/"})
     assert client.cookies.get("countersign_session")
     yield client

@@ -76,7 +76,8 @@ class Api:
         """The body of a granted claim."""
         answer = self.claim(**changes)
         assert answer.status_code == 201, answer.text
-        return answer.json()
+        found: dict[str, Any] = answer.json()
+        return found
 
     def outcome(self, claimed: dict[str, Any], outcome: str, **more: Any) -> httpx.Response:
         body = {
@@ -113,7 +114,7 @@ def assert_problem(answer: httpx.Response, status: int, code: str) -> dict[str, 
         status,
         "application/problem+json",
     ), answer.text
-    problem = answer.json()
+    problem: dict[str, Any] = answer.json()
     assert problem["code"] == code, problem
     assert problem["status"] == status
     assert problem["type"] == f"urn:countersign:problem:{code.lower().replace('_', '-')}"

@@ -24,7 +24,7 @@ class Log:
     """Stands in for the sealed events."""
 
     def __init__(self, monkeypatch):
-        self.changes = []
+        self.changes: list[Change] = []
         monkeypatch.setattr(feed, "newest", lambda: len(self.changes))
         monkeypatch.setattr(feed, "after", self.after)
 
