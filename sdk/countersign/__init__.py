@@ -15,6 +15,7 @@ from countersign.errors import (
     CountersignError,
     Declined,
     DuplicateRun,
+    GrantRefused,
     InvalidCall,
     KeyCollision,
     LimitReached,
@@ -25,6 +26,7 @@ from countersign.errors import (
     PermitLapsed,
     Waiting,
 )
+from countersign.grants import verify_grant
 from countersign.http import VERSION
 from countersign.resuming import Resumed
 from countersign.runs import AsyncRun, Run
@@ -47,6 +49,7 @@ __all__ = [
     "Declined",
     "Done",
     "DuplicateRun",
+    "GrantRefused",
     "InvalidCall",
     "KeyCollision",
     "LimitReached",
@@ -66,4 +69,5 @@ __all__ = [
     "derive_key",
     "fingerprint",
     "parse",
+    "verify_grant",
 ]

@@ -1,8 +1,9 @@
 """Asking the console and trying again: one layer of retries, and reports that are never lost."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from countersign import backoff, messages
 from countersign.calls import Lease
@@ -31,6 +32,8 @@ class Console:
     report_seconds: float = 5.0
     #: How long one long poll waits.
     poll_seconds: int = 30
+    #: The issuer's keys, where grants are to be checked here, too.
+    grant_keys: Mapping[str, Any] | None = None
 
 
 def asking(

@@ -8,7 +8,8 @@ from countersign.calls import Call, ClearedCall, Effect, Lease, Result, Ticket
 from countersign.claiming import Progress
 from countersign.classify import Conclusion, conclude
 from countersign.clock import Countdown
-from countersign.errors import NotSent, PermitLapsed
+from countersign.errors import GrantRefused, NotSent, PermitLapsed
+from countersign.grants import verify_grant
 from countersign.spool import Report
 from countersign.steps import Execute, Pause, Raised, Reply, Returned, Send, Steps
 
@@ -38,6 +39,10 @@ def attempting(
 def _executing(
     console: Console, effect: Effect, cleared: ClearedCall, ticket: Ticket
 ) -> Steps[Returned | Raised]:
+    try:
+        _check_grant(console, cleared)
+    except GrantRefused as refused:
+        return Raised(refused, sent=False)
     done: Returned | Raised = yield Execute(effect, cleared)
     lapsed = isinstance(done, Raised) and type(done.error) is PermitLapsed
     if not lapsed or cleared.lease.lost:
@@ -92,11 +97,25 @@ def _failed(
     interrupted = not isinstance(error, Exception)
     reply = yield from reporting(console, report, give_up_after=0 if interrupted else None)
     progress.cause = error
-    if interrupted or not _goes_on(call, progress, conclusion):
+    refused = isinstance(error, GrantRefused)
+    if interrupted or refused or not _goes_on(call, progress, conclusion):
         error.add_note(_note(call, conclusion))
         raise error
     if conclusion.outcome == "failed" and type(error) is not PermitLapsed:
         yield Pause(backoff.pause_before(progress.attempts_made + 2, reply.retry_after))
+
+
+def _check_grant(console: Console, cleared: ClearedCall) -> None:
+    if console.grant_keys is None or cleared.grant is None:
+        return
+    verify_grant(
+        cleared.grant,
+        console.grant_keys,
+        idem_key=cleared.idem_key,
+        tool=cleared.tool,
+        args_fingerprint=cleared.args_fingerprint,
+        claim_id=cleared.attempt_id,
+    )
 
 
 def _goes_on(call: Call, progress: Progress, conclusion: Conclusion) -> bool:

@@ -22,8 +22,9 @@ class Core:
 
     `agent` and the versions are the defaults for runs. `spool_dir` is where reports wait while the
     console is away (None: in memory only, lost with the process). `claim_seconds` is how long a
-    claim tries to reach the console before ConsoleUnavailable. `defaults` are call options for
-    every call.
+    claim tries to reach the console before ConsoleUnavailable. `grant_keys` is a JWK set that you
+    trust: an approved call is then executed only with a grant that one of them signed for it.
+    `defaults` are call options for every call.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Core:
         claim_seconds: float = 30.0,
         report_seconds: float = 5.0,
         poll_seconds: int = 30,
+        grant_keys: Mapping[str, Any] | None = None,
         defaults: CallOptions | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
@@ -52,6 +54,7 @@ class Core:
         self._report_seconds = report_seconds
         self._claim_seconds = claim_seconds
         self._poll_seconds = poll_seconds
+        self._grant_keys = grant_keys
 
     def _start(self, post: Post) -> None:
         self._background = Background(self._spool, post)
@@ -62,6 +65,7 @@ class Core:
             self._claim_seconds,
             self._report_seconds,
             self._poll_seconds,
+            self._grant_keys,
         )
         if self._spool.waiting():
             # Left behind by a process that died or lost the console.

@@ -124,6 +124,14 @@ class PermitLapsed(NotSent):
     """The permit to send ran out before anything was sent."""
 
 
+class GrantRefused(NotSent):
+    """The proof of approval does not fit this call (`check` says where); nothing was sent."""
+
+    def __init__(self, check: str, reason: str) -> None:
+        super().__init__(f"The grant was refused ({check}): {reason}. Nothing was sent.")
+        self.check = check
+
+
 class Declined(EffectError):
     """The provider refused for good, and says that nothing happened."""
 

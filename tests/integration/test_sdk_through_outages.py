@@ -226,6 +226,24 @@ def test_a_waiting_call_runs_once_when_it_is_approved(
     assert effect.times == 1
 
 
+def test_an_approved_call_is_checked_against_the_consoles_keys(
+    product: Product, api_key: str, reviewer: Reviewer, run_id: str, tmp_path: Path
+) -> None:
+    keys = httpx.get(f"{product.base_url}/.well-known/jwks.json").json()
+    call = (run_id, 1, "call_1", ASKED, ARGS)
+    where: dict[str, Any] = {"agent": "tests", "spool_dir": tmp_path}
+    with Client(product.base_url, api_key, grant_keys={"keys": []}, **where) as distrustful:
+        with pytest.raises(countersign.ApprovalPending) as parked:
+            distrustful.guard(*call, Effect(), on_wait="park")
+        assert reviewer.decide(parked.value.approval_id or "", "approve").status_code == 200
+        with pytest.raises(countersign.GrantRefused):
+            distrustful.guard(*call, Effect())
+    with Client(product.base_url, api_key, grant_keys=keys, **where) as trusting:
+        done = trusting.guard(*call, lambda cleared: cleared.grant is not None)
+    assert done.value is True
+    assert done.attempt_number == 2, "the refused attempt sent nothing, so its approval is good"
+
+
 def test_a_denied_call_says_who_said_no_and_never_runs(
     client: Client, reviewer: Reviewer, threads: ThreadPoolExecutor, run_id: str, key: str
 ) -> None:
