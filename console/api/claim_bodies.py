@@ -3,7 +3,6 @@
 from typing import Any
 
 from console.api import problems, shapes
-from operations import canonical
 from operations.canonical import Member
 from operations.claims import ClaimRequest, OutcomeReport
 
@@ -15,7 +14,7 @@ def claim_request(body: bytes) -> ClaimRequest:
     call_id = values.get("tool_call_id", "")
     if not call_id and "position" not in values:
         raise problems.tool_call_id_missing()
-    if canonical.is_reserved_call_id(call_id) and call_id.startswith("#"):
+    if call_id.startswith("#"):
         raise problems.invalid("Ids that begin with # are reserved.", "/tool_call_id")
     run = values["run"]
     attempt = values.get("attempt", {})

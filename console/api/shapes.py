@@ -118,9 +118,10 @@ def refusal_of(fault: InvalidJson) -> problems.Problem:
     detail = f"{fault.reason[:1].upper()}{fault.reason[1:]}."
     if fault.kind == "type":
         return problems.invalid(f"The body {fault.reason}.", fault.pointer)
-    inside_args = fault.pointer == "/args" or fault.pointer.startswith("/args/")
+    pointer = "/args" if fault.pointer == "/args_raw" else fault.pointer
+    inside_args = pointer == "/args" or pointer.startswith("/args/")
     if inside_args and fault.kind not in ("syntax", "encoding"):
-        return problems.invalid_args(detail, fault.pointer)
+        return problems.invalid_args(detail, pointer)
     return problems.malformed(detail, fault.pointer)
 
 

@@ -179,6 +179,12 @@ def test_args_nested_too_deep_are_invalid_args():
         assert problem.extra["pointer"].startswith("/args")
 
 
+def test_half_a_surrogate_pair_around_args_raw_is_invalid_args():
+    without = {k: v for k, v in CLAIM.items() if k != "args"}
+    problem = refused(json.dumps({**without, "args_raw": "\ud800{}"}).encode())
+    assert (problem.code, problem.extra["pointer"]) == ("INVALID_ARGS", "/args")
+
+
 def test_args_raw_that_is_no_json_is_invalid_args():
     without = {k: v for k, v in CLAIM.items() if k != "args"}
     for text in ("{", "{} x", "\ufeff{}"):
