@@ -246,4 +246,6 @@ def _original_is_open(
     if original.state == states.FAILED:
         settling.cancel_compensation(cur, op, original, actor=runtime.actor)
         return gate.previously_failed(cur, op) if op.state == states.FAILED else None
+    if op.waiting_on != "look":
+        rows.touch(cur, op, waiting_on="look", waiting_until=None)
     return answers.wait(op, answers.document(cur, op), "await_reconciliation", tries.now)

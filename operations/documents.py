@@ -105,12 +105,20 @@ def decision_of(op: LockedOperation) -> str:
     """
     if op.state == states.PENDING:
         return _decision_while_pending(op)
+    if op.state == states.UNKNOWN and op.tool_class == "safe" and not op.closed:
+        # A call that only reads is released by its next claim.
+        return "execute"
     return _DECISIONS[op.state]
 
 
 def _decision_while_pending(op: LockedOperation) -> str:
-    if op.closed or op.gate in ("refused", "revoked"):
+    if op.closed or op.gate == "refused":
         return "refused"
+    if op.gate == "revoked":
+        return "await_approval"
+    if op.waiting_on == "look":
+        # A compensation, until its original is settled.
+        return "await_reconciliation"
     if op.gate == "granted":
         if op.waiting_on == "sealing" or _is_past(op.gate_expires_at):
             return "await_approval"

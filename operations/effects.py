@@ -192,7 +192,8 @@ def _check_approval(
     cur: Any, op: LockedOperation, attempt: AttemptRow | None, before: str, actor: str
 ) -> None:
     """Executed although nobody had approved it, or after somebody had said no."""
-    if op.gate == "waiting":
+    was_granted = attempt is not None and attempt.origin == "claim"
+    if op.gate == "waiting" and not was_granted:
         _open(cur, op, "executed_without_approval", f"{op.id}", actor, {"was": before})
     elif op.gate in ("refused", "revoked"):
         cur.execute(_DENIED_AT, (op.id,))

@@ -3,11 +3,12 @@
 Run about once a second. Rows that somebody else is busy with are left for the next round.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from operations import (
     attempts,
@@ -20,7 +21,10 @@ from operations import (
     transitions,
 )
 from operations.actors import SWEEPER
+from operations.errors import DomainError, StateConflict
 from operations.rows import LockedOperation
+
+log = logging.getLogger(__name__)
 
 _LAPSED: Final = """
 SELECT operation_id FROM operations_standing
@@ -64,10 +68,15 @@ def _each(candidates: str, limit: int, work: Callable[[Any, LockedOperation], bo
 
 
 def _one(op_id: UUID, work: Callable[[Any, LockedOperation], bool]) -> bool:
-    with transaction.atomic(), rows.hot_cursor() as cur:
-        cur.execute(_LOCK, (op_id,))
-        row = cur.fetchone()
-        return row is not None and work(cur, rows.from_tuple(row))
+    """Each in a transaction of its own: one row that cannot be judged never holds up the rest."""
+    try:
+        with transaction.atomic(), rows.hot_cursor() as cur:
+            cur.execute(_LOCK, (op_id,))
+            row = cur.fetchone()
+            return row is not None and work(cur, rows.from_tuple(row))
+    except (StateConflict, DomainError, IntegrityError):
+        log.exception("operation %s could not be swept", op_id)
+        return False
 
 
 def _lapse(cur: Any, op: LockedOperation) -> bool:

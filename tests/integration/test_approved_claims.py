@@ -114,6 +114,19 @@ def test_a_signed_release_is_asked_about_anew(agent: Agent) -> None:
     assert (row.state, row.closed, row.closed_as) == ("UNKNOWN", True, "denied")
 
 
+def test_a_late_success_of_an_approved_attempt_was_not_executed_without_approval(
+    agent: Agent,
+) -> None:
+    request, waits = approved(agent)
+    first = agent.claim(request)
+    agent.report(first, "unknown")
+    claiming.age(agent.row(waits), 1100)
+    claiming.release(agent.row(waits), "signed")
+    assert agent.claim(again(request)).body["decision"] == "await_approval"
+    agent.report(first, "committed")
+    assert agent.incidents(waits) == ["late_effect"]
+
+
 def test_proved_absence_leaves_the_approval_usable(agent: Agent) -> None:
     request, waits = approved(agent, send_token="t")
     agent.report(agent.claim(request), "unknown")

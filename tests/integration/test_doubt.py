@@ -406,9 +406,12 @@ def test_a_compensation_waits_for_its_original(agent: Agent) -> None:
     waits = agent.claim(undo)
     assert (waits.status, waits.body["decision"]) == (202, "await_reconciliation")
     assert waits.body["operation"]["compensates"] == original.body["idem_key"]
+    assert waits.body["operation"]["waiting_on"] == "look"
+    assert waits.body["operation"]["decision"] == "await_reconciliation"
     with refused("NOT_RELEASABLE"):
         claiming.release(agent.row(original), "replay")
     agent.report(original, "committed")
+    assert agent.row(waits).waiting_on == "runtime"
     assert agent.claim(undo).status == 201
 
 

@@ -376,6 +376,23 @@ def test_a_record_without_a_call_id_makes_the_claim_of_its_double_wait(agent: Ag
     assert agent.claim(other).status == 201
 
 
+def test_an_invoked_record_lapses_like_a_lease_and_its_claim_waits(agent: Agent) -> None:
+    request = agent.call(tool=MAIL)
+    told = {
+        "record_id": "r1", "type": "TOOL_INVOKED", "run": {"id": request.run_id, "agent": "a"},
+        "step": 1, "tool_call_id": "call_1", "tool": MAIL, "args": request.args,
+        "attempt": {"id": "told"},
+    }  # fmt: skip
+    ingest.ingest_records([json.dumps(told)], agent.runtime)
+    with refused("ATTEMPT_IN_FLIGHT") as error:
+        agent.claim(request)
+    key = error.extra["idem_key"]
+    claiming.let_lapse(agent.row(key))
+    assert claiming.sweep()["lapsed"] == 1
+    assert agent.row(key).state == states.UNKNOWN
+    assert agent.claim(request).body["decision"] == "await_reconciliation"
+
+
 def test_evidence_that_crossed_with_its_claim_is_found_by_the_sweep(agent: Agent) -> None:
     granted = agent.claim(tool=MAIL)
     body = b'{"attempt_number":1,"outcome":"committed","provider_ref":"pi_1"}'
