@@ -9,10 +9,12 @@ from django.shortcuts import render
 from django.utils.csp import CSP
 
 from approvals import keys, permissions, signing
+from approvals.display import Display
 from approvals.encodings import b64
 from approvals.errors import Refused
 from approvals.models import ReviewerKey, User
 from approvals.signing import Ceremony
+from console.presentation.arguments import WARNINGS
 from operations.errors import DomainError
 
 #: Nothing but the page's own file runs here, and no script may make markup.
@@ -52,12 +54,21 @@ def refused(request: HttpRequest, error: DomainError, back: str) -> HttpResponse
     return render(request, "signing/refused.html", context, status=error.status)
 
 
+def shown_as(shown: Display) -> dict[str, Any]:
+    """The display for a page: every leaf with what its warnings mean, and the amount by itself."""
+    leaves = [
+        (leaf, [(code, WARNINGS.get(code, "")) for code in leaf.warnings]) for leaf in shown.leaves
+    ]
+    amount = dict(shown.facts).get("amount", "").partition(" = ")[2]
+    return {"shown": shown, "leaves": leaves, "amount": amount}
+
+
 def sign_page(request: HttpRequest, ceremony: Ceremony, **about: Any) -> HttpResponse:
     """The exact bytes, shown; `about` has title, button, verdict, finish and back."""
     context = {
         "ceremony": ceremony,
         "predicate": ceremony.statement["predicate"],
-        "shown": ceremony.shown,
+        **shown_as(ceremony.shown),
         "options": json.dumps(ceremony.options),
         "statement_text": json.dumps(ceremony.statement, indent=2, ensure_ascii=True),
         **about,

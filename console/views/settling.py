@@ -17,6 +17,7 @@ from console.views.ceremony import (
     receipt,
     refused,
     session_of,
+    shown_as,
     sign_page,
 )
 from console.views.people import person
@@ -57,7 +58,7 @@ def _settle_form(
         "operation": operation,
         "choice": choice,
         "title": CHOICES[choice][0],
-        "shown": shown,
+        **shown_as(shown),
         "keys": permissions.usable_keys(user, dossier.custody_of(rule)),
         "why_not": resolutions.why_not(user, handle, choice),
         "error": error,

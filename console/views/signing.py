@@ -21,6 +21,7 @@ from console.views.ceremony import (
     receipt,
     refused,
     session_of,
+    shown_as,
     sign_page,
 )
 from console.views.people import person
@@ -59,7 +60,7 @@ def _approval_form(
         "verdict": verdict,
         "title": VERDICTS[verdict][0],
         "operation": found.operation,
-        "shown": shown,
+        **shown_as(shown),
         "keys": permissions.usable_keys(user, found.min_custody),
         "why_not": decisions.why_not(user, handle, verdict),
         "reasons": DENY_REASONS,

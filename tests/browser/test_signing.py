@@ -1,7 +1,7 @@
 """Enrol a passkey, approve, and let stock ssh-keygen check it: a real Chromium, a virtual key."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,8 @@ from tests.support.runtime import Runtime
 PASSWORD = "correct horse battery"
 
 
-def add_authenticator(page: Page) -> str:
-    """A platform authenticator that verifies its user at once."""
+def add_authenticator(page: Page) -> Callable[[], None]:
+    """A platform authenticator that verifies its user at once; call it to make it fail to."""
     cdp = page.context.new_cdp_session(page)
     cdp.send("WebAuthn.enable")
     added = cdp.send(
@@ -31,7 +31,12 @@ def add_authenticator(page: Page) -> str:
             }
         },
     )
-    return str(added["authenticatorId"])
+    failing = {"authenticatorId": added["authenticatorId"], "isUserVerified": False}
+
+    def fail() -> None:
+        cdp.send("WebAuthn.setUserVerified", failing)
+
+    return fail
 
 
 def sign_in(product: Product, page: Page, role: str = "reviewer") -> str:
@@ -138,3 +143,66 @@ def test_a_browser_key_cannot_sign_where_the_rule_asks_for_a_passkey(
     page.goto(f"/approvals/{approval['id']}/sign/?verdict=approve")
     page.get_by_text("You have no key that may sign this").wait_for()
     assert page.get_by_role("button", name="Continue to sign").count() == 0
+
+
+RULE = """
+policies:
+  - id: browser-keys
+    match: {environment: test, tool: "soft.*"}
+    min_custody: A1
+"""
+
+
+def test_a_browser_key_signs_where_the_rule_says_a1(
+    live_product: Product, page: Page, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(RULE)
+    live_product.manage("catalogue", "apply", str(rules))
+    agent = Runtime(live_product.base_url, live_product.create_api_key(environment="test"))
+    email = sign_in(live_product, page)
+    enrol(page, "Key of this browser", "this browser")
+    vouch(live_product, email)
+    call = agent.new_call(tool="soft.note")
+    approval = agent.claim(call).json()["approval"]
+
+    page.goto(f"/approvals/{approval['id']}/")
+    page.get_by_role("link", name="Approve…").click()
+    page.get_by_role("button", name="Continue to sign").click()
+    page.get_by_role("button", name="Approve and sign").click()
+    page.get_by_text("Approved is not executed").wait_for()
+
+    read = agent.http.get(f"/api/v1/approvals/{approval['id']}").json()
+    (decision,) = read["decisions"]
+    assert (decision["method"], decision["custody"]) == ("webcrypto", "A1")
+    assert decision["sshsig"] is None
+    assert agent.claim(call).status_code == 201
+    agent.http.close()
+
+
+def test_the_signing_page_is_sound_and_a_cancelled_ceremony_says_so(
+    live_product: Product, page: Page, agent: Runtime
+) -> None:
+    forget_the_finger = add_authenticator(page)
+    email = sign_in(live_product, page)
+    enrol(page, "Passkey", "work laptop")
+    vouch(live_product, email)
+    args = {"amount": 25000, "memo": "invoice \u202e8841", "to": "p\u0430ypal.com"}
+    approval = agent.claim(agent.new_call(args=args)).json()["approval"]
+    page.goto(f"/approvals/{approval['id']}/sign/?verdict=approve")
+    page.get_by_role("button", name="Continue to sign").click()
+
+    assert page.get_by_role("cell", name="\\u{202E}").is_visible()
+    assert page.get_by_text("BIDI", exact=True).is_visible()
+    assert page.locator("script").count() == 1
+    assert page.get_by_role("button").count() == 1
+    assert page.evaluate("document.activeElement === document.body")
+    shown = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert shown <= 0
+
+    forget_the_finger()
+    page.get_by_role("button", name="Approve and sign").click()
+    page.get_by_text("Nothing was signed.").wait_for(timeout=30_000)
+    assert page.get_by_role("button", name="Approve and sign").is_enabled()
+    read = agent.http.get(f"/api/v1/approvals/{approval['id']}").json()
+    assert read["status"] == "pending"
