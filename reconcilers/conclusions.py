@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import Error, InterfaceError, OperationalError, connection, transaction
+from django.db import Error, InterfaceError, OperationalError, transaction
 
 from operations import incidents, rows, settling
 from operations.actors import RECONCILER
@@ -110,7 +110,7 @@ def _conclude(
     account_id: UUID | None, told: Sequence[Told], dice: cadence.Dice, listener: Listener | None
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
-    with connection.cursor() as cur:
+    with rows.hot_cursor() as cur:
         held = queue.still_held(cur, [one.lease for one in told])
         findings.store(
             cur,

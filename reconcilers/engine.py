@@ -28,7 +28,8 @@ from reconcilers.turns import AccountGate, DatabaseClock
 
 logger = logging.getLogger(__name__)
 
-BATCH: Final = 1000
+#: One list window serves all of a batch, so it is large; each look is concluded as it comes.
+BATCH: Final = 5000
 _POLL_SECONDS: Final = 0.25
 _RENEW_SECONDS: Final = 5.0
 _SWEEP_SECONDS: Final = 1.0
@@ -107,7 +108,7 @@ class Engine:
             except Error as error:
                 # Postgres restarts; what is under way keeps its answers and offers them again.
                 failures += 1
-                logger.warning("Postgres does not answer (%s)", type(error).__name__)
+                logger.warning("Postgres does not answer: %s", str(error).partition("\n")[0])
                 if failures > _FAILURES:
                     raise
                 idle = False

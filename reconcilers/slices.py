@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 #: No slice lasts longer; what it has not asked by then goes back unasked.
 SLICE_SECONDS: Final = 60.0
 _CHUNK: Final = 50
+_WRITERS: Final = 3
 _FLUSH_SECONDS: Final = 0.1
 #: A conclusion that Postgres could not take is offered again: it may be restarting.
 _STORE_TRIES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -85,7 +86,6 @@ class Slice:
         self._learn = learn
         self._told: list[Told] = []
         self._answered: set[UUID] = set()
-        self._lock = asyncio.Lock()
         self.counts: Counter[str] = Counter()
 
     async def run(self) -> Counter[str]:
@@ -191,9 +191,8 @@ class Slice:
         if lease is None or answer.operation_id in self._answered:
             raise RuntimeError(f"an answer that nobody asked for: {answer.operation_id}")
         self._answered.add(answer.operation_id)
+        # Not concluded here: what was read must not wait for what is written.
         self._told.append(Told(lease=lease, looks=answer.looks))
-        if len(self._told) >= _CHUNK:
-            await self._flush()
 
     def _refuse(
         self,
@@ -239,11 +238,13 @@ class Slice:
             await self._flush()
 
     async def _flush(self) -> None:
-        """Conclude what has been told so far, in chunks."""
-        async with self._lock:
-            while self._told:
-                chunk, self._told = self._told[:_CHUNK], self._told[_CHUNK:]
-                self.counts += await self._store(chunk)
+        """Conclude what has been told so far, in chunks, a few at a time."""
+        await asyncio.gather(*(self._flush_chunks() for _ in range(_WRITERS)))
+
+    async def _flush_chunks(self) -> None:
+        while self._told:
+            chunk, self._told = self._told[:_CHUNK], self._told[_CHUNK:]
+            self.counts += await self._store(chunk)
 
     async def _store(self, chunk: list[Told]) -> Counter[str]:
         account = self._batch.account
