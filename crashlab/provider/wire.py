@@ -36,7 +36,7 @@ class Response:
 
     @classmethod
     def json(cls, status: int, document: Any, headers: dict[str, str] | None = None) -> "Response":
-        body = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+        body = json.dumps(document, ensure_ascii=False).encode() + b"\n"
         return cls(status, body, headers or {})
 
 
