@@ -13,6 +13,8 @@ import pytest
 from crashlab.demo_agents.stories import story_of
 from tests.support.product import Product
 
+pytestmark = [pytest.mark.slow, pytest.mark.crash, pytest.mark.xdist_group("demo")]
+
 STATES = {"PENDING", "INVOKED", "COMMITTED", "FAILED", "UNKNOWN"}
 FAILURES = {"provider_declined", "budget_exceeded"}
 INCIDENTS = {"args_conflict", "permanent_failure", "version_changed", "duplicate_effect"}
@@ -69,14 +71,12 @@ def pages(console: httpx.Client) -> list[dict[str, Any]]:
             return items
 
 
-@pytest.mark.slow
 def test_every_state_is_seen_within_two_minutes(seen: dict[str, Any]) -> None:
     assert seen["states"] == STATES
     assert seen["failures"] >= FAILURES
     assert seen["incidents"] >= INCIDENTS
 
 
-@pytest.mark.slow
 def test_only_the_deliberate_double_is_doubled(demo: Product, seen: dict[str, Any]) -> None:
     ledger = httpx.get(f"{demo.instance.provider_url}/ledger", timeout=30).json()
     twice = {effect["intent"] for effect in ledger["effects"]}
@@ -86,7 +86,6 @@ def test_only_the_deliberate_double_is_doubled(demo: Product, seen: dict[str, An
     assert stories.count("sent_twice") == 1
 
 
-@pytest.mark.slow
 def test_people_are_told_how_to_sign_in(demo: Product, seen: dict[str, Any]) -> None:
     assert "alice@example.com" in demo.output
     logins = demo.data.path / "demo-logins.txt"
@@ -94,7 +93,6 @@ def test_people_are_told_how_to_sign_in(demo: Product, seen: dict[str, Any]) -> 
     assert len(logins.read_text().splitlines()) == 6
 
 
-@pytest.mark.slow
 def test_a_restart_goes_on_with_unfinished_runs(
     demo: Product, console: httpx.Client, seen: dict[str, Any]
 ) -> None:
