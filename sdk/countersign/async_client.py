@@ -71,8 +71,10 @@ class AsyncClient(Core):
     async def close_operation(self, idem_key: str) -> dict[str, Any]:
         return await self._drive(self._verb(idem_key, "close"))
 
-    async def records(self, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        return await self._drive(self._records(records))
+    async def records(
+        self, records: Iterable[Mapping[str, Any]], *, spool: bool = True
+    ) -> dict[str, Any]:
+        return await self._drive(self._records(records, spool=spool))
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._background.close)

@@ -7,12 +7,15 @@ and an `OutboxRelay` tells the console afterwards. For tools that need approval 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from countersign.calls import Call, ClearedCall, Lease, Result, new_id
 from countersign.clock import Countdown, now
 from countersign.errors import ArgsConflict
 from countersign.recording import done_of
+
+if TYPE_CHECKING:
+    from countersign.client import Client
 
 DDL = """
 CREATE TABLE IF NOT EXISTS countersign_outbox (
@@ -150,21 +153,23 @@ def _cleared(call: Call, attempt_id: str) -> ClearedCall:
 
 @dataclass(frozen=True)
 class OutboxRelay:
-    """Tells the console what was committed. `report` is `client.records`; `connect` opens a DB-API
-    connection. Several may run: each row is told by one of them, and telling twice is harmless."""
+    """Tells the console what was committed. `connect` opens a DB-API connection. Several may run:
+    each row is told by one of them, and telling twice is harmless."""
 
-    report: Callable[[list[dict[str, Any]]], Any]
+    client: "Client"
     connect: Callable[[], Any]
 
     def run_once(self, limit: int = 500) -> int:
-        """How many calls were told of; call again while it is `limit`."""
+        """How many calls were told of; call again while it is `limit`. Raises ConsoleUnavailable
+        while the console is away: the table keeps them, so no spool has to."""
         connection = self.connect()
         try:
             cursor = connection.cursor()
             cursor.execute(_UNREPORTED, (limit,))
             rows = cursor.fetchall()
             if rows:
-                self.report([record for row in rows for record in _records(row)])
+                records = [record for row in rows for record in _records(row)]
+                self.client.records(records, spool=False)
                 for row in rows:
                     cursor.execute(_REPORTED, (row[0],))
             connection.commit()

@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 
 import httpx
 from countersign import tracing
-from countersign.calls import CallOptions, Effect, Result, RunInfo
+from countersign.calls import CallOptions, ClearedCall, Effect, Result, RunInfo
 from countersign.core import Core
 from countersign.errors import PermitLapsed
 from countersign.http import SyncConsole
@@ -84,9 +84,12 @@ class Client(Core):
         """The call is no longer wanted: it will be settled, never executed again."""
         return self._drive(self._verb(idem_key, "close"))
 
-    def records(self, records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """Reports what already happened (report mode), in batches."""
-        return self._drive(self._records(records))
+    def records(
+        self, records: Iterable[Mapping[str, Any]], *, spool: bool = True
+    ) -> dict[str, Any]:
+        """Reports what already happened (report mode), in batches. Without the spool it raises
+        ConsoleUnavailable where it could not tell, for callers who keep the records themselves."""
+        return self._drive(self._records(records, spool=spool))
 
     def close(self) -> None:
         self._background.close()
@@ -125,12 +128,21 @@ class Client(Core):
                 time.sleep(max(0.0, seconds))
                 return None
             case Execute(effect, cleared):
-                try:
-                    cleared.ensure_permit()
-                except PermitLapsed as lapsed:
-                    return Raised(lapsed, sent=False)
-                try:
-                    return Returned(effect(cleared))
-                except BaseException as error:  # noqa: BLE001 -- reported, then raised again
-                    return Raised(error)
+                return _execute(effect, cleared)
         return command.do()
+
+
+def _execute(effect: Effect, cleared: ClearedCall) -> Returned | Raised:
+    try:
+        cleared.ensure_permit()
+    except PermitLapsed as lapsed:
+        return Raised(lapsed, sent=False)
+    try:
+        value = effect(cleared)
+    except BaseException as error:  # noqa: BLE001 -- reported, then raised again
+        return Raised(error)
+    if inspect.iscoroutine(value):
+        # Made, and never begun: taking it for a result would report what did not happen.
+        value.close()
+        return Raised(TypeError("this effect is a coroutine: use AsyncClient"), sent=False)
+    return Returned(value)

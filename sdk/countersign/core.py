@@ -130,8 +130,10 @@ class Core:
     def _guarding(self, call: Call, effect: Effect | None) -> Steps[Result]:
         return guarding.guarding(self._console, call, effect)
 
-    def _records(self, records: Iterable[Mapping[str, Any]]) -> Steps[dict[str, Any]]:
-        return reports.sending_records(self._console, records)
+    def _records(
+        self, records: Iterable[Mapping[str, Any]], *, spool: bool
+    ) -> Steps[dict[str, Any]]:
+        return reports.sending_records(self._console, records, spool=spool)
 
     def _resuming(self, run: str | RunInfo) -> Steps[Resumed]:
         return resuming.resuming(self._console, self.run_info(run))

@@ -6,9 +6,9 @@ from typing import Any
 from countersign import backoff, messages
 from countersign.asking import Console
 from countersign.attempting import attempting
-from countersign.calls import Call, Effect, Result, Ticket
+from countersign.calls import Call, ClearedCall, Effect, Result, Ticket
 from countersign.claiming import Progress, claiming, disown
-from countersign.errors import ConsoleUnavailable
+from countersign.errors import ConsoleUnavailable, NotSent
 from countersign.offline import proceeding
 from countersign.steps import Pause, Steps
 from countersign.waiting import WAITING, waiting
@@ -16,6 +16,8 @@ from countersign.waiting import WAITING, waiting
 
 def guarding(console: Console, call: Call, effect: Effect | None) -> Steps[Result]:
     """Runs `effect` at most once, whatever dies in between; answers what it did, now or before."""
+    if effect is None and call.options.get("executor", "self") == "self":
+        raise TypeError(f"{call.tool} has no effect to execute; only executor= may go without one")
     progress = Progress.start(call)
     hasty = 0
     while True:
@@ -27,9 +29,7 @@ def guarding(console: Console, call: Call, effect: Effect | None) -> Steps[Resul
             return (yield from proceeding(console, call, effect, unavailable))
         decision = reply.body.get("decision") if reply.ok else reply.code
         if decision == "execute":
-            if effect is None:
-                raise TypeError(f"{call.tool} may be executed here, but no effect was given")
-            done = yield from attempting(console, call, effect, reply, progress)
+            done = yield from attempting(console, call, effect or _nothing, reply, progress)
             if done is not None:
                 return done
             progress.ticket = Ticket.fresh()
@@ -47,6 +47,10 @@ def guarding(console: Console, call: Call, effect: Effect | None) -> Steps[Resul
                 yield Pause(backoff.pause_before(hasty))
         else:
             raise messages.refusal(reply, call) from progress.cause
+
+
+def _nothing(cleared: ClearedCall) -> Any:
+    raise NotSent(f"{cleared.tool} was to be executed by another, and is not executed here")
 
 
 def _replayed(call: Call, answer: dict[str, Any]) -> Result:

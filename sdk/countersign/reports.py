@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from countersign import messages
-from countersign.asking import Console, reporting
+from countersign.asking import Console, asking, reporting
 from countersign.calls import Call, RunInfo, new_id
 from countersign.spool import Report
-from countersign.steps import Reply, Steps
+from countersign.steps import Reply, Send, Steps
 
 MAX_RECORDS = 5000
+_PATH = "/api/v1/records"
 _MAX_BYTES = 7 * 1024 * 1024
 _SUMS = ("accepted", "duplicates", "malformed", "incidents")
 
@@ -43,14 +44,14 @@ def run_record(run: RunInfo, kind: str, **members: Any) -> dict[str, Any]:
 
 
 def sending_records(
-    console: Console, records: Iterable[Mapping[str, Any]]
+    console: Console, records: Iterable[Mapping[str, Any]], *, spool: bool = True
 ) -> Steps[dict[str, Any]]:
     """Reports every record, in batches. `spooled` counts those that wait for the console's return;
     the other numbers and `results` are the console's."""
     summary: dict[str, Any] = dict.fromkeys(_SUMS, 0) | {"spooled": 0, "results": []}
     for batch in _batches(dict(record) for record in records):
-        reply: Reply = yield from reporting(console, Report("records", "/api/v1/records", batch))
-        if reply.passing:
+        reply = yield from _sending(console, batch, spool=spool)
+        if reply.passing and spool:
             summary["spooled"] += len(batch)
             continue
         if not reply.ok:
@@ -59,6 +60,13 @@ def sending_records(
             summary[name] += reply.body.get(name, 0)
         summary["results"] += reply.body.get("results", [])
     return summary
+
+
+def _sending(console: Console, batch: list[dict[str, Any]], *, spool: bool) -> Steps[Reply]:
+    if spool:
+        return (yield from reporting(console, Report("records", _PATH, batch)))
+    send = Send("POST", _PATH, messages.encode(batch))
+    return (yield from asking(console, send, give_up_after=console.report_seconds))
 
 
 def _batches(records: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:

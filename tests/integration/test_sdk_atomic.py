@@ -147,7 +147,7 @@ def test_the_relay_tells_each_call_once(
     for step in (1, 2):
         with psycopg.connect(database) as connection:
             adjust(client, connection, step=step)
-    relay = OutboxRelay(client.records, lambda: psycopg.connect(database))
+    relay = OutboxRelay(client, lambda: psycopg.connect(database))
     assert relay.run_once() == 2
     assert relay.run_once() == 0
     (records,) = console.told("records")
@@ -162,8 +162,12 @@ def test_the_relay_tells_it_again_where_the_console_refused_it(
 ) -> None:
     with psycopg.connect(database) as connection:
         adjust(client, connection)
-    relay = OutboxRelay(client.records, lambda: psycopg.connect(database))
-    console.on("records", problem(422, "VALIDATION_ERROR"), (200, {"accepted": 2, "results": []}))
+    relay = OutboxRelay(client, lambda: psycopg.connect(database))
+    away = problem(503, "UNAVAILABLE", retryable=True)
+    console.on("records", problem(422, "VALIDATION_ERROR"), away, (200, {"accepted": 2}))
     with pytest.raises(countersign.InvalidCall):
         relay.run_once()
+    with pytest.raises(countersign.ConsoleUnavailable):
+        relay.run_once()
+    assert client.spooled == 0
     assert relay.run_once() == 1

@@ -126,11 +126,24 @@ async def test_a_cancelled_task_reports_and_stays_cancelled(
     assert (outcome["outcome"], outcome["error"]["type"]) == ("unknown", "CancelledError")
 
 
-def test_a_coroutine_function_needs_the_async_client(client: Client) -> None:
+def test_a_coroutine_needs_the_async_client(client: Client, console: ScriptedConsole) -> None:
     async def effect(cleared: ClearedCall) -> None: ...
+
+    def hidden(cleared: ClearedCall) -> Any:
+        return effect(cleared)
 
     with pytest.raises(TypeError, match="AsyncClient"):
         client.guard("run", 1, "c", "t", {}, effect)
+    assert console.asked == []
+    with pytest.raises(TypeError, match="AsyncClient"):
+        client.guard("run", 1, "c", "t", {}, hidden, attempts=1)
+    assert console.told("outcome")[0]["effect"] == "none", "a coroutine that never began"
+
+
+def test_a_call_without_an_effect_is_not_claimed(client: Client, console: ScriptedConsole) -> None:
+    with pytest.raises(TypeError, match="no effect"):
+        client.guard("run", 1, "c", "t", {})
+    assert console.asked == []
 
 
 # Resuming ----------------------------------------------------------------------------------------
