@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from console.queries import queues
-from console.search.operations import Count
+from console.search.operations import Count, TooBroad
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,18 @@ def rail(request: HttpRequest) -> list[Item]:
             place=place,
             href=reverse(place.name) + (f"?q={scope}" if scope and place.scoped else ""),
             current=place_here == place.name,
-            count=place.badge(request) if place.badge else None,
+            count=_count(place, request),
         )
         for place in PLACES
     ]
+
+
+def _count(place: Place, request: HttpRequest) -> Count | None:
+    """The badge, or none where counting takes too long: a page must not fail for it."""
+    try:
+        return place.badge(request) if place.badge else None
+    except TooBroad:
+        return None
 
 
 def place_named(text: str) -> Place | None:

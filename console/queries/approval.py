@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -61,6 +62,15 @@ class ApprovalPage:
     def is_over(self) -> bool:
         """Has its time run out?"""
         return self.request.expires_at <= self.view.now
+
+    @cached_property
+    def is_running_out(self) -> bool:
+        """Is a fifth of its time left, or less than two minutes?"""
+        if self.request.status != "pending" or self.is_over:
+            return False
+        whole = self.request.expires_at - self.request.created_at
+        left = self.request.expires_at - self.view.now
+        return left < max(whole / 5, timedelta(minutes=2))
 
     @cached_property
     def document(self) -> dict[str, Any]:

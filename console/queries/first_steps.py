@@ -98,3 +98,8 @@ def _settlement(user: User) -> Step:
         if permissions.may(user, "settle")
         else f"Needs operator or reviewer; you are {user.role}.",
     )
+
+
+def is_new(user: User) -> bool:
+    """May this person sign, and has never had a key to do it with?"""
+    return permissions.may(user, "enrol") and not ReviewerKey.objects.filter(user=user).exists()

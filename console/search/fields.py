@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Q
 from console.presentation import words
 from console.search import spans
 from console.search.grammar import BadQuery, Term
-from operations import ids, states
+from operations import ids, states, tools_reading
 from operations.models import Incident, Operation
 from operations.models.catalogue import TOOL_CLASSES
 from operations.models.scoped import ENVIRONMENTS
@@ -174,8 +174,12 @@ _HAS: Final[dict[str, Callable[[Viewer], Q]]] = {
 
 def _tool(term: Term, viewer: Viewer) -> Q:
     whole = exactly("tool")(term, viewer)
-    short = [Q(tool__endswith=f".{value}") for value in term.values if "." not in value]
-    return whole | any_of(short)
+    short = tuple(f".{value}" for value in term.values if "." not in value)
+    if not short:
+        return whole
+    # Names are few and indexed; a condition on their ends would read every operation.
+    known = [str(tool["name"]) for tool in tools_reading.list_tools()]
+    return whole | Q(tool__in=[name for name in known if name.endswith(short)])
 
 
 def _run(term: Term, viewer: Viewer) -> Q:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from console import throttle
 from console.presentation import times
+from console.queries import first_steps
 
 MISMATCH = "That e-mail address and password do not belong together."
 
@@ -46,6 +47,8 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     login(request, user)
     if previous is not None:
         request.session["previous_visit"] = previous.isoformat()
+    if after == reverse("overview") and first_steps.is_new(user):
+        return redirect("welcome")
     return HttpResponseRedirect(after)
 
 

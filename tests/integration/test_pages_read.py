@@ -3,8 +3,11 @@
 import pytest
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
-from operations.models import Incident
+from console.search import operations as search_operations
+from console.search.operations import OperationSearch
+from operations.models import Incident, Operation
 from tests.integration.pages import addresses, client_of
 from tests.support import furnished, seed
 from tests.support.furnished import Seeded
@@ -110,3 +113,32 @@ def test_what_is_not_there_is_a_page_that_says_so(seeded: Seeded) -> None:
         answer = client.get(address)
         assert answer.status_code == 404, address
         assert "There is nothing at this address" in answer.content.decode()
+
+
+def test_a_part_asked_for_after_the_session_has_ended_is_refused(seeded: Seeded) -> None:
+    del seeded
+    answer = Client().get("/ops/", headers={"HX-Request": "true", "HX-Request-Type": "partial"})
+    assert answer.status_code == 401
+    assert b"<form" not in answer.content
+
+
+def test_pages_read_little_and_never_count_or_skip_without_bound(seeded: Seeded) -> None:
+    client = client_of(seeded, "reviewer")
+    for address in addresses(seeded):
+        with CaptureQueriesContext(connection) as captured:
+            client.get(address)
+        assert len(captured) <= 70, (address, len(captured))
+        for query in captured:
+            assert " OFFSET " not in query["sql"], address
+
+
+def test_a_query_that_takes_too_long_is_stopped_and_says_what_to_do(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(self: OperationSearch) -> object:
+        return Operation.objects.extra(where=["pg_sleep(0.2) IS NOT NULL"])
+
+    monkeypatch.setattr(search_operations, "SLOWEST_MILLISECONDS", 50)
+    monkeypatch.setattr(OperationSearch, "rows", slow)
+    html = client_of(seeded, "viewer").get("/ops/?q=tool:charge").content.decode()
+    assert "This search takes too long and was stopped." in html

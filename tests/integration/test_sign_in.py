@@ -22,9 +22,10 @@ def post(form: dict[str, str]) -> tuple[int, str]:
     return answer.status_code, answer.content.decode()
 
 
-def test_the_right_password_leads_to_the_overview() -> None:
-    answer = Client().post("/login/", RIGHT)
-    assert (answer.status_code, answer["Location"]) == (302, "/")
+def test_the_right_password_leads_to_the_first_steps_or_to_the_overview() -> None:
+    for role, lands in (("reviewer", "/welcome/"), ("viewer", "/")):
+        answer = Client().post("/login/", RIGHT | {"email": f"{role}@example.com"})
+        assert (answer.status_code, answer["Location"]) == (302, lands)
 
 
 def test_a_wrong_password_and_an_unknown_address_read_the_same() -> None:
@@ -69,10 +70,10 @@ def test_the_pause_holds_where_the_cache_is_away(monkeypatch: pytest.MonkeyPatch
     ("wanted", "lands"),
     [
         ("/ops/?q=state:unknown", "/ops/?q=state:unknown"),
-        ("https://evil.example/", "/"),
-        ("//evil.example/", "/"),
-        ("javascript:alert(1)", "/"),
-        ("/\\evil.example", "/"),
+        ("https://evil.example/", "/welcome/"),
+        ("//evil.example/", "/welcome/"),
+        ("javascript:alert(1)", "/welcome/"),
+        ("/\\evil.example", "/welcome/"),
     ],
 )
 def test_next_stays_on_this_site(wanted: str, lands: str) -> None:

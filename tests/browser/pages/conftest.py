@@ -1,5 +1,6 @@
 """A furnished console for the tests of pages: its own product, so that others find theirs empty."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,7 @@ from playwright.sync_api import Page
 
 from tests.support import seed
 from tests.support.product import Product
+from tests.support.runtime import Runtime
 
 _FURNISH = """
 import json
@@ -34,8 +36,6 @@ def live_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 @pytest.fixture(scope="package")
 def places(live_product: Product) -> dict[str, str]:
     """Handles of what stands in it, by name."""
-    import json
-
     printed = live_product.manage("shell", "--no-imports", "-c", _FURNISH)
     found: dict[str, str] = json.loads(printed.strip().splitlines()[-1])
     return found
@@ -47,6 +47,14 @@ def reviewer(page: Page, places: dict[str, str]) -> Page:
     del places
     sign_in(page, "reviewer")
     return page
+
+
+@pytest.fixture
+def agent(live_product: Product) -> Iterator[Runtime]:
+    """An agent's runtime in `test`."""
+    runtime = Runtime(live_product.base_url, live_product.create_api_key())
+    yield runtime
+    runtime.http.close()
 
 
 def sign_in(page: Page, role: str) -> None:

@@ -4,7 +4,6 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.support.product import Product
 from tests.support.runtime import Runtime
 
 
@@ -74,7 +73,7 @@ def test_copying_gives_the_exact_bytes_and_the_visible_form(
 ) -> None:
     reviewer.context.grant_permissions(["clipboard-read", "clipboard-write"])
     reviewer.goto(f"/approvals/{places['approval']}/")
-    reviewer.get_by_text("Exact text").click()
+    reviewer.locator(".args-raw summary").click()
     reviewer.get_by_role("button", name="Copy exact text").click()
     expect(reviewer.locator("#toast")).to_have_text("Copied")
     copied = reviewer.evaluate("navigator.clipboard.readText()")
@@ -86,9 +85,8 @@ def test_copying_gives_the_exact_bytes_and_the_visible_form(
 
 
 def test_a_change_appears_by_itself_and_keeps_what_is_open(
-    reviewer: Page, places: dict[str, str], live_product: Product
+    reviewer: Page, places: dict[str, str], agent: Runtime
 ) -> None:
-    agent = Runtime(live_product.base_url, live_product.create_api_key())
     claim = agent.claim(tool="crm.lookup", args={"customer": "cus_live"})
     assert claim.status_code == 201, claim.text
     reviewer.goto(f"/ops/{claim.json()['operation']['id']}/")
@@ -102,12 +100,11 @@ def test_a_change_appears_by_itself_and_keeps_what_is_open(
 
 
 def test_a_list_announces_what_is_new_instead_of_growing(
-    reviewer: Page, places: dict[str, str], live_product: Product
+    reviewer: Page, places: dict[str, str], agent: Runtime
 ) -> None:
     reviewer.goto("/ops/")
     expect(reviewer.locator("#live-dot")).to_have_attribute("data-state", "on")
     first = reviewer.locator("tr[data-row]").first.get_attribute("data-id")
-    agent = Runtime(live_product.base_url, live_product.create_api_key())
     agent.claim(tool="crm.lookup", args={})
     pill = reviewer.locator("#news")
     expect(pill).to_be_visible()
@@ -117,9 +114,8 @@ def test_a_list_announces_what_is_new_instead_of_growing(
 
 
 def test_pausing_stops_changes_until_it_is_resumed(
-    reviewer: Page, places: dict[str, str], live_product: Product
+    reviewer: Page, places: dict[str, str], agent: Runtime
 ) -> None:
-    agent = Runtime(live_product.base_url, live_product.create_api_key())
     claim = agent.claim(tool="crm.lookup", args={})
     reviewer.goto(f"/ops/{claim.json()['operation']['id']}/")
     dot = reviewer.locator("#live-dot")

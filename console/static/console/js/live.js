@@ -42,6 +42,15 @@ if (live && dot) {
   }, 30_000);
 }
 
+// A part that could not be refreshed keeps what it shows, and says how old that is.
+document.addEventListener("htmx:response:error", ({ detail: { ctx } }) => {
+  if (ctx.response.status === 401) document.getElementById("signed-out").hidden = false;
+  if (ctx.target?.id && ctx.target !== live) {
+    ctx.target.dataset.old = `Could not be refreshed. As of ${made ? made.textContent : "before"}.`;
+  }
+});
+document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => delete ctx.target?.dataset?.old);
+
 // A list never grows under the reader: what is new is announced and shown on demand.
 function note(data) {
   const pill = document.getElementById("news");
