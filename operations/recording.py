@@ -34,7 +34,7 @@ _BIRTH: Final = """fresh AS (
            %(step)s, %(tool_call_id)s, %(position)s, false, %(tool)s, %(tool_version)s,
            %(tool_class)s, %(catalogue_version)s, %(args_fingerprint)s, %(goal)s,
            %(amount_minor)s, %(currency)s, %(executor)s, %(original)s, %(original)s, 'claim',
-           'PENDING', 1, false, 'runtime', 'none', false, 0, 0,
+           'PENDING', 1, false, %(waits)s, 'none', false, 0, 0,
            CASE WHEN EXISTS (
                SELECT FROM (SELECT tool_call_id, step FROM operations_operation
                              WHERE run_id = home.id ORDER BY step DESC, id DESC LIMIT 200) recent
@@ -117,7 +117,11 @@ def make(
     cur: Any, intent: Intent, run: RunRow, runtime: Runtime, original: UUID | None
 ) -> LockedOperation | None:
     """The new operation, in a run that is locked; None where its key was taken meanwhile."""
-    bound = parameters(intent, runtime) | {"run": run.id, "original": original}
+    bound = parameters(intent, runtime) | {
+        "run": run.id,
+        "original": original,
+        "waits": "runtime",
+    }
     cur.execute(_MAKE, bound)
     row = cur.fetchone()
     if row is None:
@@ -176,6 +180,8 @@ def parameters(intent: Intent, runtime: Runtime) -> dict[str, Any]:
         "reason": reason,
         "reason_sha256": sha256(reason).digest() if reason is not None else None,
         "model_output": request.model_output,
+        # `FRESH` is granted in the same trip, so it waits for nothing but its lease.
+        "waits": "lease",
         "stamp": intent.catalogue.stamp,
         "new_run": uuid7(),
         "run_id": request.run_id,

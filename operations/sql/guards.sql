@@ -23,8 +23,8 @@ RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     END
 $$;
 
--- The rules stand in the triggers' conditions, which cost less than a call; the functions only say
--- which rule was broken.
+-- Conditions of triggers are planned anew for every statement, the body of a function once per
+-- connection: so conditions stay trivial and the rules stand in the functions.
 
 CREATE OR REPLACE FUNCTION operations_refuse_insert() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -38,49 +38,49 @@ CREATE OR REPLACE TRIGGER operations_guard_insert
     FOR EACH ROW WHEN (NEW.state <> 'PENDING' OR NEW.version <> 1)
     EXECUTE FUNCTION operations_refuse_insert();
 
-CREATE OR REPLACE FUNCTION operations_refuse_update() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION operations_guard_update() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.state <> OLD.state AND operations_edge_events(OLD.state, NEW.state) IS NULL THEN
         RAISE EXCEPTION 'no transition leads from % to %', OLD.state, NEW.state
             USING ERRCODE = 'check_violation', CONSTRAINT = 'operation_transition_is_in_the_table';
-    ELSIF NEW.version NOT IN (OLD.version, OLD.version + 1) OR NEW.state <> OLD.state THEN
+    END IF;
+    IF NEW.version <> OLD.version + 1 AND (NEW.version <> OLD.version OR NEW.state <> OLD.state) THEN
         RAISE EXCEPTION 'version % cannot follow %', NEW.version, OLD.version
             USING ERRCODE = 'check_violation', CONSTRAINT = 'operation_version_rises_by_one';
-    ELSIF NEW.closed < OLD.closed THEN
+    END IF;
+    IF NEW.closed < OLD.closed THEN
         RAISE EXCEPTION 'a closed intent stays closed'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'operation_stays_closed';
     END IF;
-    RAISE EXCEPTION 'what names an operation never changes'
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'operation_identity_never_changes';
+    IF NEW.id <> OLD.id OR NEW.environment <> OLD.environment OR NEW.namespace <> OLD.namespace
+        OR NEW.idem_key <> OLD.idem_key OR NEW.derived_key <> OLD.derived_key
+        OR NEW.run_id <> OLD.run_id OR NEW.step <> OLD.step THEN
+        RAISE EXCEPTION 'what names an operation never changes'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'operation_identity_never_changes';
+    END IF;
+    RETURN NEW;
 END
 $$;
 
 CREATE OR REPLACE TRIGGER operations_guard_update
     BEFORE UPDATE ON operations_operation
-    FOR EACH ROW WHEN (NOT (
-        CASE WHEN NEW.state = OLD.state THEN NEW.version IN (OLD.version, OLD.version + 1)
-             ELSE NEW.version = OLD.version + 1
-                  AND operations_edge_events(OLD.state, NEW.state) IS NOT NULL END
-        AND NEW.closed >= OLD.closed
-        AND NEW.id = OLD.id AND NEW.environment = OLD.environment
-        AND NEW.namespace = OLD.namespace AND NEW.idem_key = OLD.idem_key
-        AND NEW.derived_key = OLD.derived_key AND NEW.run_id = OLD.run_id AND NEW.step = OLD.step))
-    EXECUTE FUNCTION operations_refuse_update();
+    FOR EACH ROW EXECUTE FUNCTION operations_guard_update();
 
-CREATE OR REPLACE FUNCTION operations_refuse_event() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION operations_guard_event() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'event % does not lead from % to %', NEW.type, NEW.from_state, NEW.to_state
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'event_matches_its_transition';
+    IF NEW.from_state IS DISTINCT FROM NEW.to_state
+        AND NOT NEW.type = ANY (
+            coalesce(operations_edge_events(NEW.from_state, NEW.to_state), '{}')) THEN
+        RAISE EXCEPTION 'event % does not lead from % to %', NEW.type, NEW.from_state, NEW.to_state
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'event_matches_its_transition';
+    END IF;
+    RETURN NEW;
 END
 $$;
 
 CREATE OR REPLACE TRIGGER operations_guard_event
     BEFORE INSERT ON operations_event
-    FOR EACH ROW WHEN (
-        NEW.to_state IS NOT NULL AND NEW.from_state IS DISTINCT FROM NEW.to_state
-        AND NOT NEW.type = ANY (
-            coalesce(operations_edge_events(NEW.from_state, NEW.to_state), '{}')))
-    EXECUTE FUNCTION operations_refuse_event();
+    FOR EACH ROW WHEN (NEW.to_state IS NOT NULL) EXECUTE FUNCTION operations_guard_event();
 
 -- 2. Append-only tables. TRUNCATE is refused too; test suites that must empty the tables do so as
 -- a superuser under session_replication_role = replica, which no service ever sets.
@@ -150,27 +150,43 @@ CREATE OR REPLACE TRIGGER operations_record_no_truncate
 -- A NOTIFY in every commit would cost about half of the write rate, so it is sent only where a
 -- Waiter row stands; waiters register before they read, and read again every two seconds.
 
+CREATE OR REPLACE FUNCTION operations_open_operation() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO operations_standing
+        (operation_id, environment, namespace, state, tool, waiting_on, gate, due_at, since)
+    VALUES (NEW.id, NEW.environment, NEW.namespace, NEW.state, NEW.tool, NEW.waiting_on, NEW.gate,
+            coalesce(NEW.lease_expires_at, NEW.waiting_until), NEW.updated_at);
+    RETURN NULL;
+END
+$$;
+
+-- A row that is born waiting for its lease is granted in the same transaction: it is entered then.
+CREATE OR REPLACE TRIGGER operations_open_operation
+    AFTER INSERT ON operations_operation
+    FOR EACH ROW WHEN (NEW.waiting_on <> 'lease') EXECUTE FUNCTION operations_open_operation();
+
 CREATE OR REPLACE FUNCTION operations_project_operation() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.state = 'COMMITTED' THEN
-        IF TG_OP = 'UPDATE' AND OLD.state <> 'COMMITTED' THEN
+        IF OLD.state <> 'COMMITTED' THEN
             DELETE FROM operations_standing WHERE operation_id = NEW.id;
         END IF;
-    ELSIF TG_OP = 'INSERT' THEN
+    ELSIF OLD.state = 'PENDING' AND OLD.waiting_on = 'lease' THEN
         INSERT INTO operations_standing
             (operation_id, environment, namespace, state, tool, waiting_on, gate, due_at, since)
         VALUES (NEW.id, NEW.environment, NEW.namespace, NEW.state, NEW.tool, NEW.waiting_on,
                 NEW.gate, coalesce(NEW.lease_expires_at, NEW.waiting_until), NEW.updated_at);
-    ELSIF (NEW.state, NEW.waiting_on, NEW.gate, NEW.lease_expires_at, NEW.waiting_until)
-        IS DISTINCT FROM
-          (OLD.state, OLD.waiting_on, OLD.gate, OLD.lease_expires_at, OLD.waiting_until) THEN
+    ELSIF NEW.state <> OLD.state OR NEW.gate <> OLD.gate
+        OR NEW.waiting_on IS DISTINCT FROM OLD.waiting_on
+        OR NEW.lease_expires_at IS DISTINCT FROM OLD.lease_expires_at
+        OR NEW.waiting_until IS DISTINCT FROM OLD.waiting_until THEN
         UPDATE operations_standing
            SET state = NEW.state, waiting_on = NEW.waiting_on, gate = NEW.gate,
                due_at = coalesce(NEW.lease_expires_at, NEW.waiting_until),
                since = CASE WHEN NEW.state = OLD.state THEN since ELSE NEW.updated_at END
          WHERE operation_id = NEW.id;
     END IF;
-    IF TG_OP = 'UPDATE' AND NEW.version <> OLD.version
+    IF NEW.version <> OLD.version
         AND EXISTS (SELECT FROM operations_waiter WHERE operation_id = NEW.id) THEN
         PERFORM pg_notify('operation_changed', NEW.id || ':' || NEW.version);
     END IF;
@@ -179,7 +195,7 @@ END
 $$;
 
 CREATE OR REPLACE TRIGGER operations_project_operation
-    AFTER INSERT OR UPDATE ON operations_operation
+    AFTER UPDATE ON operations_operation
     FOR EACH ROW EXECUTE FUNCTION operations_project_operation();
 
 -- 4. Room for HOT updates in the wide row and in the rows that change once or twice.
