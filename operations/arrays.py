@@ -7,12 +7,13 @@ statement itself. A literal is one string, read by Postgres in C.
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from json.encoder import encode_basestring
 from typing import Any
 
 
 def texts(values: Iterable[str | None]) -> str:
     """A `text[]` literal."""
-    return _array("NULL" if value is None else _quoted(value) for value in values)
+    return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
 
 
 def plain(values: Iterable[Any]) -> str:
@@ -40,4 +41,8 @@ def _array(elements: Iterable[str]) -> str:
 
 
 def _quoted(value: str) -> str:
+    # JSON escapes quotes and backslashes as an array literal does, and is written in C; control
+    # characters it would spell in a way of its own.
+    if value.isprintable():
+        return encode_basestring(value)
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -121,12 +121,13 @@ def effect_incidents(
     facts: Iterable[Fact], attempts: Mapping[str, AttemptFold], *, dedupes: bool
 ) -> set[str]:
     """Which broken promises about effects a set of records shows."""
+    committed = [fact for fact in facts if fact.kind == COMMITTED]
+    if not committed or (len(committed) == len(attempts) == 1):
+        return set()
     positives = sum(attempt.had_effect for attempt in attempts.values())
     results: defaultdict[str, set[bytes]] = defaultdict(set)
     refs = set()
-    for fact in facts:
-        if fact.kind != COMMITTED:
-            continue
+    for fact in committed:
         if fact.provider_ref:
             refs.add(fact.provider_ref)
         if fact.result_sha256:

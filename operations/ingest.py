@@ -46,7 +46,7 @@ _DEADLOCK: Final = "40P01"
 _TRIES_AFTER_DEADLOCK: Final = 2
 #: Plans for a handful of keys: with many of them Postgres would rather read a whole table.
 _SETTINGS: Final = """
-SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true)"""
+SELECT set_config('enable_seqscan', 'off', true)"""
 _FACTS: Final = """
 SELECT operation_id, type, attempt_id, effect, permanent, replayed, provider_ref, result_sha256
 FROM operations_record WHERE operation_id = ANY(%s::uuid[])"""

@@ -21,18 +21,19 @@ WITH fresh AS (
         (id, environment, namespace, idem_key, derived_key, run_id, step, tool_call_id, position,
          id_missing, tool, tool_version, tool_class, catalogue_version, args_fingerprint, goal,
          amount_minor, currency, executor, mode, state, version, closed, waiting_on,
-         gate, gate_used, attempt_number, attempts, flags, replays, created_at, updated_at)
+         gate, gate_used, attempt_number, attempts, flags, replays, provider_ref, created_at,
+         updated_at)
     SELECT id, %(environment)s, %(namespace)s, idem_key, derived_key, run, step, call, position,
            id_missing, tool, tool_version, tool_class, %(catalogue)s, fingerprint, goal, amount,
            currency, 'self', 'report', 'PENDING', 1, false, 'runtime', 'none', false, 0, 0, flags,
-           0, clock_timestamp(), clock_timestamp()
+           0, provider_ref, clock_timestamp(), clock_timestamp()
     FROM unnest(%(id)s::uuid[], %(idem_key)s::text[], %(derived_key)s::text[], %(run)s::uuid[],
                 %(step)s::int[], %(call)s::text[], %(position)s::int[], %(id_missing)s::bool[],
                 %(tool)s::text[], %(tool_version)s::int[], %(tool_class)s::text[],
                 %(fingerprint)s::text[], %(goal)s::text[], %(amount)s::bigint[],
-                %(currency)s::text[], %(flags)s::jsonb[])
+                %(currency)s::text[], %(flags)s::jsonb[], %(provider_ref)s::text[])
         AS said(id, idem_key, derived_key, run, step, call, position, id_missing, tool,
-                tool_version, tool_class, fingerprint, goal, amount, currency, flags)
+                tool_version, tool_class, fingerprint, goal, amount, currency, flags, provider_ref)
     ORDER BY idem_key
     ON CONFLICT DO NOTHING
     RETURNING id, environment, namespace, run_id, created_at, idem_key, args_fingerprint, tool
@@ -97,6 +98,7 @@ def make(
             "amount": arrays.plain(op.amount_minor for op in ops),
             "currency": arrays.texts(op.currency for op in ops),
             "flags": arrays.documents(op.flags for op in ops),
+            "provider_ref": arrays.texts(op.provider_ref for op in ops),
         },
     )
     born: dict[UUID, datetime] = dict(cur.fetchall())
@@ -117,6 +119,7 @@ def _newborn(
     told = next((record for record in records if record.args_fingerprint is not None), first)
     assert first.run is not None  # noqa: S101 -- every record about an operation names its run
     run = runs[first.run.id]
+    committed = [record for record in records if record.type == "TOOL_COMMITTED"]
     facts = catalogue.facts(told.tool or "")
     amount_minor, currency = (
         money.amount_of(facts, told.args) if facts.amount_pointer else (None, None)
@@ -162,7 +165,8 @@ def _newborn(
         lease_expires_at=None,
         first_sent_at=None,
         key_expires_at=None,
-        provider_ref=None,
+        # Written at birth: it is indexed, and a later update of the row would not be HOT.
+        provider_ref=next((record.provider_ref for record in committed), None),
         effect_status=None,
         verdict=None,
         flags=[],

@@ -166,9 +166,10 @@ class _Judging:
 
     def _keep_result(self, attempt_id: str, row: AttemptRow | None) -> None:
         for record in self._of(attempt_id):
-            if record.type == "TOOL_COMMITTED" and (body := record.raw("result")) is not None:
+            if record.type == "TOOL_COMMITTED" and record.result_sha256 is not None:
                 number = row.number if row is not None else 0
-                intents.keep_payload(self.cur, self.op.id, "result", body, number)
+                result = record.raw("result")
+                intents.keep_payload(self.cur, self.op.id, "result", result, number)
                 return
 
     def _is_harmless(self) -> bool:

@@ -1,11 +1,11 @@
 """What one record says, read strictly, or why it is malformed. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from operations.canonical import Member
+from operations import canonical
 from operations.fold import Fact
 
 ACCEPTED = "accepted"
@@ -67,11 +67,13 @@ class Reported:
     replayed: bool = False
     provider_ref: str | None = None
     effect_status: str | None = None
+    #: Over the canonical result; None where there is none.
     result_sha256: bytes | None = None
     error: Any = None
     goal: str | None = None
+    has_model_output: bool = False
     occurred_at: datetime | None = None
-    members: dict[str, Member] = field(default_factory=dict)
+    text: str = ""
     #: The code of what it contradicts about the call it names, whatever else is wrong with it.
     conflict: str | None = None
     #: Under which id it is kept: its own, or a longer one where its own was used already.
@@ -85,10 +87,9 @@ class Reported:
     def is_about_operation(self) -> bool:
         return self.derived_key is not None
 
-    def raw(self, name: str) -> bytes | None:
-        """The exact text of a member, or None where it is absent or null."""
-        member = self.members.get(name)
-        return member.raw if member is not None and member.value is not None else None
+    def raw(self, name: str) -> bytes:
+        """The exact text of a member that the record has."""
+        return canonical.member_text(self.text, name).encode()
 
     def spoil(self, code: str, pointer: str) -> None:
         """Keep it as malformed."""

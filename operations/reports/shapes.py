@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -21,11 +22,6 @@ _BIGINT_MAX: Final = 2**63 - 1
 _TYPES: Final = frozenset(RECORD_TYPES)
 _RUN_TYPES: Final = frozenset({"RUN_STARTED", "RUN_FINISHED"})
 _STEP_TYPES: Final = frozenset({"LLM_RESPONDED", "STEP_COMPLETED"})
-_FIELDS: Final = frozenset(
-    {"record_id", "type", "occurred_at", "run", "step", "tool_call_id", "position", "tool", "args"}
-    | {"args_raw", "replayed", "attempt", "result", "provider_ref", "error", "effect", "permanent"}
-    | {"idem_key", "goal", "model_output", "effect_status"}
-)
 _RUN_TEXTS: Final = ("agent", "agent_version", "prompt_version", "code_version", "trigger")
 _RUN_FIELDS: Final = frozenset({"id", "budget", *_RUN_TEXTS})
 _ATTEMPT_FIELDS: Final = frozenset({"id", "layer", "worker"})
@@ -38,13 +34,12 @@ def read_record(text: str) -> Reported:
     A record without a usable id is given one made from its content, so that it is kept once.
     """
     try:
-        members = canonical.parse_members(text)
+        values = canonical.parse_object(text)
     except InvalidJson as fault:
         said = Reported(as_received(text), _readable_id(text))
         said.spoil(_code_of(fault), fault.pointer)
         return _with_id(said)
-    values = {name: member.value for name, member in members.items()}
-    said = Reported(text.encode(), _usable_id(values.get("record_id")), members=members)
+    said = Reported(text.encode(), _usable_id(values.get("record_id")), text=text)
     try:
         _read(said, values)
     except Malformed as problem:
@@ -61,33 +56,33 @@ def _with_id(said: Reported) -> Reported:
 
 
 def _read(said: Reported, values: Mapping[str, Any]) -> None:
-    _known(values, _FIELDS, "")
-    said.type = _one_of(values.get("type"), _TYPES, "/type")
-    said.run = run = _run(values.get("run"))
-    said.occurred_at = _optional(_moment, values, "occurred_at")
-    said.replayed = _optional(_flag, values, "replayed") or False
-    said.permanent = _optional(_flag, values, "permanent") or False
-    said.effect = _optional(_text, values, "effect")
-    said.provider_ref = _optional(_longer_text, values, "provider_ref")
-    said.effect_status = _optional(_text, values, "effect_status")
-    said.goal = _optional(_longer_text, values, "goal")
+    for name, value in values.items():
+        check = _CHECKS.get(name)
+        if check is None:
+            _known(values, _FIELDS, "")
+        elif value is not None:
+            setattr(said, name, check(value, f"/{name}"))
+    if said.type is None or said.run is None:
+        raise Malformed("VALIDATION_ERROR", "/type" if said.type is None else "/run")
     said.error = values.get("error")
-    _read_attempt(said, values.get("attempt"))
+    said.has_model_output = values.get("model_output") is not None
+    if values.get("attempt") is not None:
+        _read_attempt(said, values["attempt"])
     _read_args(said, values)
     if values.get("result") is not None:
         said.result_sha256 = sha256(canonical.canonicalize(values["result"])).digest()
     if said.type in _RUN_TYPES:
         return
-    said.step = step = _integer(values.get("step"), "/step")
+    if said.step is None:
+        raise Malformed("VALIDATION_ERROR", "/step")
     if said.type not in _STEP_TYPES:
-        _read_call(said, values, run.id, step)
+        _read_call(said, said.run.id, said.step)
 
 
-def _read_call(said: Reported, values: Mapping[str, Any], run_id: str, step: int) -> None:
+def _read_call(said: Reported, run_id: str, step: int) -> None:
     """Which operation the record is about. An id that is missing is stood in for, never guessed."""
-    said.tool = _matching(values.get("tool"), _TOOL, "/tool")
-    said.position = _optional(_integer, values, "position")
-    said.tool_call_id = _call_id(values.get("tool_call_id"))
+    if said.tool is None:
+        raise Malformed("VALIDATION_ERROR", "/tool")
     if not said.tool_call_id:
         said.id_missing = said.position is None
         if said.position is not None:
@@ -97,8 +92,7 @@ def _read_call(said: Reported, values: Mapping[str, Any], run_id: str, step: int
         else:
             raise Malformed("TOOL_CALL_ID_MISSING", "/tool_call_id")
     said.derived_key = canonical.derive_key(run_id, step, said.tool_call_id, said.position)
-    given = values.get("idem_key")
-    said.idem_key = said.derived_key if given is None else _matching(given, _IDEM_KEY, "/idem_key")
+    said.idem_key = said.idem_key or said.derived_key
 
 
 def _read_args(said: Reported, values: Mapping[str, Any]) -> None:
@@ -121,8 +115,6 @@ def _read_args(said: Reported, values: Mapping[str, Any]) -> None:
 
 
 def _read_attempt(said: Reported, value: Any) -> None:
-    if value is None:
-        return
     if not isinstance(value, dict):
         raise Malformed("VALIDATION_ERROR", "/attempt")
     _known(value, _ATTEMPT_FIELDS, "/attempt")
@@ -131,13 +123,26 @@ def _read_attempt(said: Reported, value: Any) -> None:
     said.worker = _optional(_text, value, "worker", "/attempt") or ""
 
 
-def _run(value: Any) -> RunSaid:
+def _run(value: Any, pointer: str) -> RunSaid:
+    """Records of one run say the same about it, again and again: what was read once is reused."""
     if not isinstance(value, dict):
-        raise Malformed("VALIDATION_ERROR", "/run")
+        raise Malformed("VALIDATION_ERROR", pointer)
+    if "budget" in value:
+        return _run_from(value)
+    try:
+        return _run_seen(tuple(value.items()))
+    except TypeError:  # a member that cannot be hashed cannot be right either
+        return _run_from(value)
+
+
+@lru_cache(maxsize=4096)
+def _run_seen(items: tuple[tuple[str, Any], ...]) -> RunSaid:
+    return _run_from(dict(items))
+
+
+def _run_from(value: dict[str, Any]) -> RunSaid:
     _known(value, _RUN_FIELDS, "/run")
     run_id = _longer_text(value.get("id"), "/run/id")
-    if len(value) == 1:
-        return RunSaid(run_id)
     texts: dict[str, Any] = {name: _optional(_text, value, name, "/run") for name in _RUN_TEXTS}
     return RunSaid(run_id, **texts, **_budget(value.get("budget")))
 
@@ -162,13 +167,13 @@ def _budget(value: Any) -> dict[str, Any]:
     }
 
 
-def _call_id(value: Any) -> str:
-    if value is None or value == "":
+def _call_id(value: Any, pointer: str) -> str:
+    if value == "":
         return ""
-    call_id = _text(value, "/tool_call_id", 1024)
+    call_id = _text(value, pointer, 1024)
     # Stand-ins are ours; an edited call's id is ours too, but its runtime may well report on it.
     if call_id.startswith("#"):
-        raise Malformed("VALIDATION_ERROR", "/tool_call_id")
+        raise Malformed("VALIDATION_ERROR", pointer)
     return call_id
 
 
@@ -202,8 +207,16 @@ def _matching(value: Any, pattern: Callable[[str], Any], pointer: str) -> str:
     return value
 
 
-def _one_of(value: Any, words: frozenset[str], pointer: str) -> str:
-    if not isinstance(value, str) or value not in words:
+def _tool(value: Any, pointer: str) -> str:
+    return _matching(value, _TOOL, pointer)
+
+
+def _idem_key(value: Any, pointer: str) -> str:
+    return _matching(value, _IDEM_KEY, pointer)
+
+
+def _type(value: Any, pointer: str) -> str:
+    if not isinstance(value, str) or value not in _TYPES:
         raise Malformed("VALIDATION_ERROR", pointer)
     return value
 
@@ -251,3 +264,25 @@ def _code_of(fault: InvalidJson) -> str:
         return "VALIDATION_ERROR"
     inside_args = fault.pointer == "/args" or fault.pointer.startswith("/args/")
     return "INVALID_ARGS" if inside_args and fault.kind != "encoding" else "MALFORMED_JSON"
+
+
+#: Members that are read by themselves, into attributes of the same name.
+_CHECKS: Final[dict[str, Callable[[Any, str], Any]]] = {
+    "type": _type,
+    "run": _run,
+    "step": _integer,
+    "tool_call_id": _call_id,
+    "position": _integer,
+    "tool": _tool,
+    "idem_key": _idem_key,
+    "occurred_at": _moment,
+    "replayed": _flag,
+    "permanent": _flag,
+    "effect": _text,
+    "provider_ref": _longer_text,
+    "effect_status": _text,
+    "goal": _longer_text,
+}
+_FIELDS: Final = frozenset(
+    {"record_id", "args", "args_raw", "attempt", "result", "error", "model_output", *_CHECKS}
+)

@@ -150,19 +150,17 @@ def _bodies(decision: Decision) -> list[tuple[str, int, bytes]]:
         if wants_args and record.args_fingerprint == call.op.args_fingerprint is not None:
             found.append(("args", 0, args_of(record)))
             wants_args = False
-        if record.error is not None and (body := record.raw("error")) is not None:
-            found.append(("error", number, body))
-        if wants_result and record.type == "TOOL_COMMITTED":
-            body = record.raw("result")
-            if body is not None:
-                found.append(("result", number, body))
-                wants_result = False
+        if record.error is not None:
+            found.append(("error", number, record.raw("error")))
+        if wants_result and record.type == "TOOL_COMMITTED" and record.result_sha256 is not None:
+            found.append(("result", number, record.raw("result")))
+            wants_result = False
     return found
 
 
 def args_of(record: Reported) -> bytes:
     """The exact text of a record's args, from `args_raw` or cut out of its body."""
-    return record.args_raw or record.raw("args") or b"null"
+    return record.args_raw or record.raw("args")
 
 
 def write_steps(cur: Any, batch: Iterable[Reported], runs: dict[str, RunRow]) -> None:
@@ -173,7 +171,7 @@ def write_steps(cur: Any, batch: Iterable[Reported], runs: dict[str, RunRow]) ->
         if record.run is None or record.step is None:
             continue
         key = (runs[record.run.id].pk, record.step)
-        output = record.raw("model_output")
+        output = record.raw("model_output") if record.has_model_output else None
         if record.type in ("LLM_RESPONDED", "STEP_COMPLETED") or output is not None:
             outputs[key] = outputs.get(key) or output
         if record.type == "STEP_COMPLETED":

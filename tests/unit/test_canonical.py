@@ -14,6 +14,7 @@ from operations.canonical import (
     derive_key,
     fingerprint,
     is_reserved_call_id,
+    member_text,
     parse_members,
     parse_strict,
     resolve_pointer,
@@ -213,6 +214,26 @@ def test_pointers_resolve_or_say_that_nothing_is_there() -> None:
     for missing in ("/x", "/a~1b/1", "/a~1b/00", "/a~1b/-", "a", "/a~1b/0/c~0d/e"):
         with pytest.raises(LookupError):
             resolve_pointer(value, missing)
+
+
+@given(st.text(), st.integers(0, 2**31), st.text(min_size=1), st.integers(1, 9))
+def test_the_key_is_what_canonicalize_writes(run: str, step: int, call: str, at: int) -> None:
+    members = ["countersign.key.v1", run, step, call]
+    assert derive_key(run, step, call) == sha256(canonicalize(members)).hexdigest()
+    assert derive_key(run, step, call, at) == sha256(canonicalize([*members, at])).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"tool":"args","args": {"a" : 1},"x":{"args":2}}',
+        '{"x":"\\"args\\"","args": {"a" : 1}}',
+        '{"ar\\u0067s": {"a" : 1},"x":"args"}',
+        '{ "args" : {"a" : 1} }',
+    ],
+)
+def test_a_members_text_is_found_wherever_its_name_occurs(text: str) -> None:
+    assert member_text(text, "args") == '{"a" : 1}'
 
 
 JSON = st.recursive(
