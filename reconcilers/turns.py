@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from reconcilers.breakers import Breakers
-from reconcilers.limits import Limiter, TooBusy
+from reconcilers.limits import Bucket, Limiter, TooBusy
 from reconcilers.providers.base import ProviderError
 
 #: A wait for a turn that is longer than this is given up, and the look comes back later.
@@ -61,23 +61,24 @@ class AccountGate:
         return self.clock.now()
 
     async def turn(self, endpoint: str) -> None:
-        """Wait for the account's turn, then for the endpoint's."""
-        for name in ("account", endpoint):
-            rate = self._limits.get(name)
-            if rate is None and name != "account":
-                rate = self._limits.get("*")
-            if rate is None:
-                continue
-            try:
-                await self._limiter.turn(
-                    self._bucket(name), float(rate), longest_wait=LONGEST_WAIT_SECONDS
-                )
-            except TooBusy as busy:
-                raise ProviderError(
-                    f"our own limit of {rate:g} requests a second leaves no turn for"
-                    f" {busy.seconds:.0f} s",
-                    retry_after_seconds=busy.seconds,
-                ) from None
+        """Wait for an instant that is free for the endpoint and for the account as a whole."""
+        buckets = [Bucket(self._bucket(name), rate) for name, rate in self._rates(endpoint)]
+        if not buckets:
+            return
+        try:
+            await self._limiter.turn(*buckets, longest_wait=LONGEST_WAIT_SECONDS)
+        except TooBusy as busy:
+            slowest = min(bucket.rate for bucket in buckets)
+            raise ProviderError(
+                f"our own limit of {slowest:g} requests a second leaves no turn for"
+                f" {busy.seconds:.0f} s",
+                retry_after_seconds=busy.seconds,
+            ) from None
+
+    def _rates(self, endpoint: str) -> list[tuple[str, float]]:
+        own = self._limits.get(endpoint, self._limits.get("*"))
+        named = [(endpoint, own), ("account", self._limits.get("account"))]
+        return [(name, float(rate)) for name, rate in named if rate is not None]
 
     async def answered(self, endpoint: str) -> None:
         """It answered: the circuit closes, if it was not closed."""

@@ -3,13 +3,14 @@
 import asyncio
 import time
 from datetime import UTC, datetime
+from itertools import pairwise
 from uuid import uuid4
 
 import pytest
 from django.conf import settings
 
 from reconcilers.breakers import FAILURES_TO_OPEN, Breakers
-from reconcilers.limits import Limiter, TooBusy
+from reconcilers.limits import Bucket, Limiter, TooBusy
 from reconcilers.providers.base import ProviderError
 from reconcilers.turns import AccountGate, DatabaseClock
 
@@ -22,7 +23,7 @@ async def times_of(limiters, bucket, rate, count):
     moments = []
 
     async def one(limiter):
-        await limiter.turn(bucket, rate)
+        await limiter.turn(Bucket(bucket, rate))
         moments.append(time.monotonic() - began)
 
     await asyncio.gather(*(one(limiters[n % len(limiters)]) for n in range(count)))
@@ -46,15 +47,51 @@ class TestLimiter:
     async def test_a_wait_that_is_too_long_is_refused_and_reserves_nothing(self):
         limiter, bucket = Limiter(settings.REDIS_URL), uuid4().hex
         try:
-            await limiter.turn(bucket, 0.1)
+            await limiter.turn(Bucket(bucket, 0.1))
             with pytest.raises(TooBusy) as busy:
-                await limiter.turn(bucket, 0.1, longest_wait=1.0)
+                await limiter.turn(Bucket(bucket, 0.1), longest_wait=1.0)
             assert 9 < busy.value.seconds < 11
             with pytest.raises(TooBusy) as again:
-                await limiter.turn(bucket, 0.1, longest_wait=1.0)
+                await limiter.turn(Bucket(bucket, 0.1), longest_wait=1.0)
             assert again.value.seconds <= busy.value.seconds
         finally:
             await limiter.close()
+
+    async def test_a_high_limit_takes_one_round_trip_for_many_turns(self):
+        limiter = Limiter(settings.REDIS_URL)
+        try:
+            moments = await times_of([limiter], uuid4().hex, 1000.0, 200)
+        finally:
+            await limiter.close()
+        assert moments[-1] > 0.19
+
+    async def test_a_request_counts_against_every_bucket_it_names(self):
+        limiter = Limiter(settings.REDIS_URL)
+        narrow, wide = Bucket(uuid4().hex, 10.0), Bucket(uuid4().hex, 1000.0)
+        try:
+            began = time.monotonic()
+            for _ in range(4):
+                await limiter.turn(wide, narrow)
+            assert 0.28 < time.monotonic() - began < 0.8
+        finally:
+            await limiter.close()
+
+    async def test_a_process_that_was_held_up_sends_no_burst(self):
+        limiter, bucket = Limiter(settings.REDIS_URL), Bucket(uuid4().hex, 20.0)
+        moments = []
+
+        async def one():
+            await limiter.turn(bucket)
+            moments.append(time.monotonic())
+
+        try:
+            tasks = [asyncio.create_task(one()) for _ in range(8)]
+            await asyncio.sleep(0.05)
+            time.sleep(0.4)  # noqa: ASYNC251 -- the very stall
+            await asyncio.gather(*tasks)
+        finally:
+            await limiter.close()
+        assert min(later - earlier for earlier, later in pairwise(moments)) > 0.045
 
     async def test_retry_after_holds_everybody_back(self):
         one, other = Limiter(settings.REDIS_URL), Limiter(settings.REDIS_URL)
@@ -62,7 +99,7 @@ class TestLimiter:
         try:
             await one.push_back(bucket, 0.4)
             began = time.monotonic()
-            await other.turn(bucket, 1000.0)
+            await other.turn(Bucket(bucket, 1000.0))
             assert time.monotonic() - began > 0.35
         finally:
             await one.close()

@@ -21,6 +21,8 @@ from reconcilers.providers.stripe.session import StripeSession
 #: "Up to an hour behind during outages" (docstring of the SDK's search methods).
 SEARCH_LAG = timedelta(hours=1)
 
+_MOST_CONNECTIONS = 64
+
 #: Stripe rolls a 500 forward or back later ("treat the result of a 500 as indeterminate").
 LIFETIME_AFTER_500 = timedelta(hours=24)
 
@@ -81,7 +83,11 @@ class StripeProvider(Provider):
 
     def open(self, access: AccountAccess, gate: Gate) -> Session:
         """A session of the official SDK."""
-        return StripeSession(access, gate, concurrency=self.concurrency)
+        limits = access.config.get("limits") or {}
+        rate = float(limits.get("account") or self.limits_in(access.environment)["account"])
+        # Enough to reach the limit with answers that take a third of a second.
+        concurrency = min(max(int(rate / 3), self.concurrency), _MOST_CONNECTIONS)
+        return StripeSession(access, gate, concurrency=concurrency)
 
     def check_account(self, environment: str, values: Mapping[str, Any]) -> None:
         """The key's mode is the environment's, and nobody meets the other mode by accident."""

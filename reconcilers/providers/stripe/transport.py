@@ -9,7 +9,7 @@ from collections.abc import AsyncIterable, Awaitable, Mapping
 from functools import cache
 from typing import Any, NoReturn
 
-import httpx
+import aiohttp
 import stripe
 
 #: A page of 100 large objects is about 1 MiB; more than this is not an answer but an accident.
@@ -34,13 +34,10 @@ class BoundedClient(stripe.HTTPClient):
     def __init__(self, *, timeout_seconds: float, connections: int, loopback: bool) -> None:
         super().__init__(verify_ssl_certs=True)
         self._timeout_seconds = timeout_seconds
-        self._client = httpx.AsyncClient(
-            verify=_trusted_roots(),
-            # A stand-in on this machine is never behind the company's proxy.
-            trust_env=not loopback,
-            timeout=httpx.Timeout(timeout_seconds),
-            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-        )
+        self._connections = connections
+        # A stand-in on this machine is never behind the company's proxy.
+        self._trust_env = not loopback
+        self._session: aiohttp.ClientSession | None = None
 
     def sleep_async(self, secs: float) -> Awaitable[None]:
         """The SDK's own pause; with no retries it is never taken."""
@@ -53,17 +50,16 @@ class BoundedClient(stripe.HTTPClient):
         if method != "get":
             raise RuntimeError(f"the reconciler only reads, and this is a {method}")
         try:
-            async with (
-                asyncio.timeout(self._timeout_seconds),
-                self._client.stream(method, url, headers=dict(headers)) as response,
-            ):
+            async with self._opened().get(
+                url, headers=dict(headers), allow_redirects=False
+            ) as response:
                 body = bytearray()
-                async for chunk in response.aiter_bytes():
+                async for chunk in response.content.iter_any():
                     body += chunk
                     if len(body) > LONGEST_ANSWER_BYTES:
                         raise AnswerTooLong
-                return bytes(body), response.status_code, response.headers
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, AnswerTooLong) as problem:
+                return bytes(body), response.status, response.headers
+        except (aiohttp.ClientError, TimeoutError, AnswerTooLong, ValueError) as problem:
             self._unreachable(problem)
 
     async def request_stream_async(
@@ -74,10 +70,22 @@ class BoundedClient(stripe.HTTPClient):
 
     async def close_async(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        if self._session is not None:
+            await self._session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        # Made at the first request: it belongs to the event loop that runs then.
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._connections, ssl=_trusted_roots()),
+                timeout=aiohttp.ClientTimeout(total=self._timeout_seconds),
+                trust_env=self._trust_env,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
 
     def _unreachable(self, problem: Exception) -> NoReturn:
-        if isinstance(problem, TimeoutError | httpx.TimeoutException):
+        if isinstance(problem, TimeoutError):
             words = f"no answer within {self._timeout_seconds:g} s"
         elif isinstance(problem, AnswerTooLong):
             words = f"an answer longer than {LONGEST_ANSWER_BYTES >> 20} MiB"
