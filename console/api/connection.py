@@ -10,7 +10,11 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from psycopg import Error
 
 #: No request of an agent needs longer; a lock held beyond this is somebody's fault to be told of.
-_SESSION = "-c statement_timeout=60s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+_SESSION = (
+    "-c statement_timeout=60s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+    # What is prepared here are few statements by key: planning each for its values gains nothing.
+    " -c plan_cache_mode=force_generic_plan"
+)
 _CONNECT_SECONDS = 3
 
 
