@@ -55,7 +55,8 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: bytes) -> Reply:
         """Send a request as built by `post` or `get` and wait for its answer."""
-        assert self._transport is not None
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError("closed while idle")
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._answer
