@@ -20,12 +20,7 @@ INSERT INTO operations_sequencerstate (id, snapshot, last_seq) VALUES (1, '', 0)
 ON CONFLICT (id) DO NOTHING
 """
 _SEAL: Final = """
-WITH batch AS (
-    SELECT e.id FROM operations_event e
-     WHERE e.xid >= pg_snapshot_xmin(%(before)s::pg_snapshot)
-       AND pg_visible_in_snapshot(e.xid, %(now)s::pg_snapshot)
-       AND NOT pg_visible_in_snapshot(e.xid, %(before)s::pg_snapshot)
-), sealed AS (
+WITH batch AS ({batch}), sealed AS (
     INSERT INTO operations_sealedevent (seq, event_id)
     SELECT %(last)s + row_number() OVER (ORDER BY id), id FROM batch
     RETURNING seq
@@ -36,6 +31,30 @@ UPDATE operations_sequencerstate
  WHERE id = 1
 RETURNING last_seq - %(last)s
 """
+#: What an earlier snapshot does not show is what was running then, or began since: looked up by
+#: transaction, so that one that stays open for hours costs nothing. What is sealed stays sealed,
+#: even where numbers of transactions come again after a restore.
+_SINCE: Final = """
+    SELECT e.id FROM (
+        SELECT id, xid FROM operations_event
+         WHERE xid = ANY(ARRAY(SELECT pg_snapshot_xip(%(before)s::pg_snapshot)))
+        UNION ALL
+        SELECT id, xid FROM operations_event WHERE xid >= pg_snapshot_xmax(%(before)s::pg_snapshot)
+    ) e
+     WHERE pg_visible_in_snapshot(e.xid, %(now)s::pg_snapshot)
+       AND NOT EXISTS (SELECT FROM operations_sealedevent s WHERE s.event_id = e.id)"""
+#: In another cluster, where a dump was restored, transaction numbers begin anew and those of old
+#: rows mean nothing: once, whatever is not sealed is sealed.
+_UNSEALED: Final = """
+    SELECT e.id FROM operations_event e
+     WHERE NOT EXISTS (SELECT FROM operations_sealedevent s WHERE s.event_id = e.id)"""
+#: Plans for a few new rows in tables of millions, whatever the statistics say.
+_BY_INDEX: Final = """
+SELECT pg_try_advisory_xact_lock(%s), set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)"""
+_SNAPSHOT: Final = """
+SELECT now::text, pg_snapshot_xmax(%s::pg_snapshot) > pg_snapshot_xmax(now)
+  FROM (SELECT pg_current_snapshot()) AS current(now)"""
 
 
 def run_once() -> int:
@@ -44,15 +63,16 @@ def run_once() -> int:
     Safe beside another sequencer: one seals, the other finds nothing to do (0).
     """
     with transaction.atomic(), connection.cursor() as cur:
-        cur.execute("SELECT pg_try_advisory_xact_lock(%s)", (_LOCK,))
+        cur.execute(_BY_INDEX, (_LOCK,))
         if not cur.fetchone()[0]:
             return 0
         before, last = _where_it_stands(cur)
         # Its own statement: what this snapshot holds is visible to the next statement too, and
         # what commits in between is left for the next batch.
-        cur.execute("SELECT pg_current_snapshot()::text")
-        now = cur.fetchone()[0]
-        cur.execute(_SEAL, {"before": before, "now": now, "last": last})
+        cur.execute(_SNAPSHOT, (before,))
+        now, is_other_cluster = cur.fetchone()
+        seal = _SEAL.format(batch=_UNSEALED if is_other_cluster else _SINCE)
+        cur.execute(seal, {"before": before, "now": now, "last": last})
         sealed: int = cur.fetchone()[0]
         return sealed
 
