@@ -8,7 +8,7 @@ from typing import Final
 from approvals import reviewer_tokens
 from console.api import problems
 from console.api.requests import Caller, Reviewer
-from console.api.workers import Workers
+from console.api.workers import Threads
 from operations import api_keys
 from operations.actors import Runtime
 
@@ -26,8 +26,8 @@ class _Known:
 class Callers:
     """Finds callers by token. Only good tokens are remembered, by digest, never by their text."""
 
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
         self._known: dict[bytes, _Known] = {}
         self._asking: dict[bytes, asyncio.Task[Caller]] = {}
 
@@ -57,7 +57,7 @@ class Callers:
 
     async def _ask(self, digest: bytes) -> Caller:
         asked_at = time.monotonic()
-        answer = await self._workers.run(_look_up, digest)
+        answer = await self._threads.run(_look_up, digest)
         if answer is None:
             self._known.pop(digest, None)
             return None

@@ -227,6 +227,8 @@ class _Exchange:
                 await asyncio.wait({chunk, gone}, return_when=asyncio.FIRST_COMPLETED)
                 if gone.done() or (text := await chunk) is None:
                     chunk.cancel()
+                    # A generator that is still running cannot be closed.
+                    await asyncio.wait({chunk})
                     break
                 await self.send({"type": "http.response.body", "body": text, "more_body": True})
         finally:

@@ -18,7 +18,7 @@ from django.db import connections
 from psycopg import AsyncConnection, Error
 
 from console.api import problems
-from console.api.workers import Workers
+from console.api.workers import Threads
 from operations import waiters
 
 log = logging.getLogger(__name__)
@@ -32,9 +32,9 @@ _RECONNECT_SECONDS: Final = 0.5
 class Waiting:
     """Everyone in this process who waits for an operation's version to differ."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, threads: Threads) -> None:
         self.process = f"{os.getpid()}.{secrets.token_hex(6)}"
-        self._workers = workers
+        self._threads = threads
         self._waiters: dict[UUID, set[_Waiter]] = {}
         self._unregistered: set[UUID] = set()
         self._registered: set[UUID] = set()
@@ -94,7 +94,7 @@ class Waiting:
             async with self._writing_rows:
                 batch, self._unregistered = self._unregistered, set()
                 try:
-                    self._wake(await self._workers.run(self._write_rows, batch))
+                    self._wake(await self._threads.run(self._write_rows, batch))
                     self._registered |= batch
                 except problems.Problem:
                     self._unregistered |= batch  # the next re-read brings them back
@@ -108,10 +108,10 @@ class Waiting:
             await asyncio.sleep(_REREAD_SECONDS)
             with contextlib.suppress(problems.Problem):
                 if waiting := set(self._waiters):
-                    self._wake(await self._workers.run(waiters.versions, waiting))
+                    self._wake(await self._threads.run(waiters.versions, waiting))
                 async with self._writing_rows:
                     if idle := self._registered - set(self._waiters):
-                        await self._workers.run(self._forget, idle)
+                        await self._threads.run(self._forget, idle)
                         self._registered -= idle
             if self._unregistered:
                 self._there_are_new.set()

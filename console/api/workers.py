@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from django.db import Error as DatabaseFailure
 from django.db import InterfaceError, OperationalError, connections
@@ -28,6 +28,14 @@ log = logging.getLogger(__name__)
 _TRIES: Final = 4
 #: A standby that was promoted away, or a server that is starting: come back later.
 _PASSING: Final = (postgres.ReadOnlySqlTransaction, postgres.CannotConnectNow)
+
+
+class Threads(Protocol):
+    """Where blocking calls run."""
+
+    async def run[T](self, work: Callable[..., T], *arguments: Any) -> T:
+        """The call's answer; raises what it raised."""
+        ...
 
 
 class Workers:

@@ -7,8 +7,9 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from console.api.workers import Threads
 from console.live import feed
 from console.live.feed import Change
 
@@ -19,12 +20,6 @@ _LONGEST_CATCH_UP: Final = 5000
 _POLL_SECONDS: Final = 0.25
 _FOLD_SECONDS: Final = 0.1
 _MOST_PENDING: Final = 500
-
-
-class Threads(Protocol):
-    """Where blocking calls run."""
-
-    async def run[T](self, work: Callable[..., T], *arguments: Any) -> T: ...
 
 
 class Client:
