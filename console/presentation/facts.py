@@ -69,6 +69,8 @@ def claim(operation: Operation, newest: Attempt | None) -> Fact:
             return Fact(
                 "Claim", f"{number}: never sent", "circle-slash", "pending", newest.ended_at
             )
+        case "covered":
+            return Fact("Claim", f"{number}: covered", "layers", "committed", newest.ended_at)
     if newest.outcome == "lapsed":
         return Fact("Claim", f"{number}: lease lapsed", "clock-alert", "unknown", newest.ended_at)
     return Fact("Claim", f"{number} is in doubt", "diamond-help", "unknown", newest.ended_at)

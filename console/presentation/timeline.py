@@ -5,7 +5,7 @@ A crash after the intent and before the result leaves the same record whether th
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -27,6 +27,11 @@ class Moment:
     anchor: str = ""
     times: int = 1
     until: datetime | None = None
+    is_look: bool = False
+
+    def says_the_same(self, other: "Moment") -> bool:
+        """Would the other line read like this one?"""
+        return (self.title, self.detail) == (other.title, other.detail)
 
 
 @dataclass(frozen=True)
@@ -124,18 +129,9 @@ def _detail(event: Event) -> str:
 
 
 def looks(findings: Sequence[Finding]) -> list[Moment]:
-    """Looks at the provider; equal ones in a row are one line with a count."""
-    lines: list[Moment] = []
-    previous: tuple[str, str, str] | None = None
+    """Each look at the provider as a line."""
+    lines = []
     for finding in findings:
-        same = (finding.lookup, finding.outcome, finding.reason)
-        if same == previous:
-            last = lines[-1]
-            lines[-1] = Moment(
-                **{**last.__dict__, "times": last.times + 1, "until": finding.started_at}
-            )
-            continue
-        previous = same
         head = words.OUTCOMES[finding.outcome]
         lines.append(
             Moment(
@@ -145,6 +141,7 @@ def looks(findings: Sequence[Finding]) -> list[Moment]:
                 key=head.key,
                 by="Reconciler",
                 detail=finding.reason,
+                is_look=True,
             )
         )
     return lines
@@ -155,9 +152,12 @@ def assemble(
     findings: Sequence[Finding],
     attempts: Sequence[Attempt],
     names: Mapping[str, str],
-    decided: str,
+    evidence: str,
 ) -> list[Moment | Band]:
-    """All lines in order, with a band from each doubtful attempt's claim to its doubt."""
+    """All lines in order, with a band from each doubtful attempt's claim to its doubt.
+
+    `evidence` is what the provider's answers say about an attempt that is still in doubt.
+    """
     doubtful = {attempt.number: attempt for attempt in attempts if _was_in_doubt(attempt)}
     lines: list[Moment | Band] = []
     band: Band | None = None
@@ -165,9 +165,9 @@ def assemble(
         moment = _moment(event, names)
         number = event.data.get("attempt")
         if event.type == "operation.invoked" and number in doubtful:
-            lines.append(moment)
-            band = Band(number, doubtful[number].worker, decided=decided)
-            lines.append(band)
+            attempt = doubtful[number]
+            band = Band(number, attempt.worker, decided=_decided(attempt, attempts, evidence))
+            lines += [moment, band]
         elif event.type == _DOUBT and band is not None:
             band = None
             lines.append(moment)
@@ -179,16 +179,43 @@ def assemble(
 
 
 def _was_in_doubt(attempt: Attempt) -> bool:
-    return attempt.standing == "in_doubt" or attempt.outcome in {"lapsed", "unknown"}
+    return attempt.standing in {"in_doubt", "covered"} or attempt.outcome in {"lapsed", "unknown"}
+
+
+def _decided(attempt: Attempt, attempts: Sequence[Attempt], evidence: str) -> str:
+    """What became of this attempt's doubt; empty while it lasts."""
+    match attempt.standing:
+        case "committed":
+            return "It was W3: this attempt's effect took place."
+        case "no_effect" | "not_sent":
+            return "It was W2: this attempt had no effect."
+        case "covered":
+            acted = next((one.number for one in attempts if one.standing == "committed"), None)
+            by = f" attempt {acted}" if acted else " a later attempt"
+            return (
+                f"Which of the two is still not known, and does not matter any more:{by} was sent "
+                "under the same key, so the effect is there once."
+            )
+    return evidence
 
 
 def _merge(lines: list[Moment | Band], asked: list[Moment]) -> list[Moment | Band]:
-    """Put the looks between the lines by time; a band stays behind its claim."""
+    """Put the looks between the lines by time, and equal ones in a row on one line."""
     merged: list[Moment | Band] = []
     waiting = list(asked)
     for line in lines:
         if isinstance(line, Moment):
             while waiting and waiting[0].at < line.at:
-                merged.append(waiting.pop(0))
+                _add_look(merged, waiting.pop(0))
         merged.append(line)
-    return merged + list(waiting)
+    for look in waiting:
+        _add_look(merged, look)
+    return merged
+
+
+def _add_look(merged: list[Moment | Band], look: Moment) -> None:
+    last = merged[-1] if merged else None
+    if isinstance(last, Moment) and last.is_look and last.says_the_same(look):
+        merged[-1] = replace(last, times=last.times + 1, until=look.at)
+    else:
+        merged.append(look)

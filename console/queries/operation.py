@@ -192,18 +192,19 @@ class OperationPage:
     def timeline(self) -> list[timeline.Moment | timeline.Band]:
         """History with its uncertainty bands."""
         return timeline.assemble(
-            self.events, self.findings, self.attempts, self.names, self._decided()
+            self.events, self.findings, self.attempts, self.names, self._evidence()
         )
 
-    def _decided(self) -> str:
+    def _evidence(self) -> str:
+        """What is said of an attempt that is still in doubt itself."""
         kind = words.verdict_kind(self.operation)
-        if self.operation.state == states.COMMITTED:
-            return "It was W3: the effect took place."
-        if self.operation.state == states.FAILED:
-            return "It was W2: there was no effect."
-        if kind in {"committed", "committed_late", "in_flight"}:
-            return "The provider's evidence says W3: the effect is there."
-        return "The provider's evidence says W2: there is no effect." if kind == "absent" else ""
+        if kind in {"committed", "committed_late", "in_flight", "conflict", "duplicate"}:
+            return "The provider's evidence says W3: an effect is there."
+        if kind == "absent":
+            return "The provider's evidence says W2: there is no effect."
+        if self.operation.state in states.TERMINAL and self.settled_by:
+            return f"The record never told; {self.settled_by} settled it with a signature."
+        return ""
 
     @cached_property
     def payloads(self) -> dict[str, Payload]:

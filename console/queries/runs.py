@@ -208,18 +208,23 @@ def _span(run: Run, attempts: dict[Any, list[Attempt]], now: datetime) -> tuple[
     return begins, max(ends, begins + timedelta(milliseconds=1))
 
 
+#: Standing of an attempt -> shape of its bar.
+_BARS: Final = {
+    "committed": "committed",
+    "in_doubt": "unknown",
+    "covered": "unknown",
+    "live": "running",
+    "no_effect": "failed",
+    "not_sent": "pending",
+}
+
+
 def _bar(attempt: Attempt, begins: datetime, ends: datetime, now: datetime) -> Bar:
     whole = (ends - begins).total_seconds()
     until = attempt.ended_at or now
     x = round(1000 * (attempt.granted_at - begins).total_seconds() / whole)
     width = max(6, round(1000 * (until - attempt.granted_at).total_seconds() / whole))
-    key = {
-        "committed": "committed",
-        "in_doubt": "unknown",
-        "live": "running",
-        "no_effect": "failed",
-        "not_sent": "pending",
-    }[attempt.standing]
+    key = _BARS.get(attempt.standing, "pending")
     x = min(x, 994)
     return Bar(x, min(width, 1000 - x), key, f"attempt {attempt.number}: {attempt.standing}")
 

@@ -111,6 +111,16 @@ def test_evidence_of_the_effect_names_its_window(seeded: Seeded, reviewer: Clien
     assert "The provider's evidence says W3:" in html
 
 
+def test_a_doubt_covered_by_a_replay_is_not_given_a_window(
+    seeded: Seeded, reviewer: Client
+) -> None:
+    html = text(reviewer, f"/ops/{seeded.operations['retried'].handle}/")
+    assert "Which of the two is still not known" in html
+    assert "It was W" not in html
+    run = seeded.operations["retried"].run
+    assert text(reviewer, f"/runs/{run.handle}/").count('class="bar bar-') >= 2
+
+
 def test_nothing_is_preselected_in_the_settle_panel(seeded: Seeded, reviewer: Client) -> None:
     html = text(reviewer, f"/ops/{seeded.operations['needs_person'].handle}/")
     choices = re.findall(r'<input type="radio" name="choice"[^>]*>', html)

@@ -1,11 +1,14 @@
 """A furnished console: one operation of each kind that pages tell apart, people of each role."""
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+
+from django.db import connection, transaction
 
 from approvals import decisions
 from approvals.models import ApprovalRequest, User
+from operations import settling
 from operations.actors import Runtime
 from operations.claims import ClaimRequest
 from operations.errors import DomainError
@@ -140,6 +143,7 @@ def everything() -> Seeded:
     answer = admit(pending, who)
     report(who, pending, answer, outcome="failed", effect="none", error={"type": "connect_refused"})
     ops["pending"] = row(answer)
+    ops["retried"] = _sent_again(who, call("run_sync_5", 4, "stripe.charge", charge))
     _approvals(seeded)
     _conflicting_arguments(who, pending)
     return seeded
@@ -157,6 +161,14 @@ TRICKY = {
     "ratio": 1.25,
     "note": "<b hx-post=/pwn hx-trigger=load>pay</b> **now**",
 }
+
+
+def _sent_again(who: Runtime, first: ClaimRequest) -> Operation:
+    """In doubt, released for a replay under the same key, and then carried out."""
+    doubtful = unknown(who, first)
+    with transaction.atomic(), connection.cursor() as cur:
+        settling.release(cur, doubtful.pk, reason="replay", actor="system:reconciler")
+    return committed(who, replace(first, attempt_id="att_again", send_token="again"), "pi_3Again")
 
 
 def _approvals(seeded: Seeded) -> None:

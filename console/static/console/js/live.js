@@ -14,7 +14,7 @@ function tell(state, text) {
 }
 
 if (live && dot) {
-  live.addEventListener("htmx:sse:after:connection", () => tell("on", "live"));
+  live.addEventListener("htmx:sse:after:connection", () => tell("on", "updating"));
   for (const name of ["htmx:sse:error", "htmx:sse:close", "htmx:error"]) {
     live.addEventListener(name, () => {
       if (!paused) tell("off", `reconnecting, data as of ${made ? made.textContent : "before"}`);
@@ -31,7 +31,7 @@ if (live && dot) {
     paused = !paused;
     if (paused) tell("paused", "paused, p resumes");
     else {
-      tell("on", "live");
+      tell("on", "updating");
       live.dispatchEvent(new CustomEvent("resync"));
     }
   });
