@@ -1,12 +1,14 @@
 """The ASGI application: static files from memory, the API by its gateway, pages by Django."""
 
 import os
+from typing import Any
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 
-django_application = get_asgi_application()
+# The stubs call its scope a dict; ASGI calls it a mutable mapping.
+django_application: Any = get_asgi_application()
 
 # Imported late: they need the settings that the line above has set up.
 from console.api.addresses import ROUTES  # noqa: E402

@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import mimetypes
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
@@ -19,9 +19,9 @@ from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.storage import StaticFilesStorage
 from django.core.exceptions import SuspiciousFileOperation
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _COMPRESSIBLE = ("text/", "application/javascript", "application/json", "image/svg+xml")

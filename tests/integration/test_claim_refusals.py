@@ -143,7 +143,7 @@ def test_ids_of_ours_are_reserved(agent: Agent) -> None:
 
 
 def test_money_of_another_currency_than_the_budgets_is_refused(agent: Agent) -> None:
-    budget = {"budget_max_spend_minor": 100_000, "budget_currency": "EUR"}
+    budget: dict[str, Any] = {"budget_max_spend_minor": 100_000, "budget_currency": "EUR"}
     with refused("VALIDATION_ERROR") as error:
         agent.claim(tool=CHARGE, **budget)
     assert error.extra["pointer"] == "/args/currency"

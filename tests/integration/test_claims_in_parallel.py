@@ -28,7 +28,8 @@ def agent() -> Agent:
 
 def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
     """What each of `count` threads got; a refusal is its code."""
-    start, results = threading.Barrier(count), [None] * count
+    start = threading.Barrier(count)
+    results: list[Any] = [None] * count
 
     def run(number: int) -> None:
         start.wait()

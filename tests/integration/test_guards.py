@@ -40,7 +40,7 @@ def in_state(agent: Agent, state: str) -> Operation:
 
 
 def constraint_of(error: IntegrityError) -> str | None:
-    return error.__cause__.diag.constraint_name  # type: ignore[union-attr]
+    return error.__cause__.diag.constraint_name  # type: ignore[attr-defined]
 
 
 def write(op: Operation, **columns: Any) -> None:
@@ -133,9 +133,10 @@ def test_an_event_matches_its_edge(agent: Agent) -> None:
 )
 def test_append_only_means_it(agent: Agent, statement: str) -> None:
     in_state(agent, states.COMMITTED)
-    with pytest.raises(IntegrityError) as refused, transaction.atomic():
-        connection.cursor().execute("SET CONSTRAINTS ALL IMMEDIATE")
-        connection.cursor().execute(statement)
+    with connection.cursor() as cur, transaction.atomic():
+        cur.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        with pytest.raises(IntegrityError) as refused, transaction.atomic():
+            cur.execute(statement)
     assert (constraint_of(refused.value) or "").endswith("_is_append_only")
 
 

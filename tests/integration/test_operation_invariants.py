@@ -184,7 +184,7 @@ class History:
 
     def check_no_doubt_is_lost(self, standing: dict[int, str]) -> None:
         for number in self.doubts:
-            kept = ("live", "in_doubt", "committed", "covered")
+            kept: tuple[str, ...] = ("live", "in_doubt", "committed", "covered")
             if self.tool == PUT:
                 # A saved failure that the provider replays is proof for every send under the key.
                 kept = (*kept, "no_effect")
