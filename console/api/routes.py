@@ -8,6 +8,8 @@ from urllib.parse import unquote_to_bytes
 
 from console.api import bodies
 
+#: A segment each: the name of a parameter, or the literal text.
+Pattern = list[tuple[str, bytes]]
 Who = Literal["runtime", "reviewer", "either", "anyone"]
 
 
@@ -58,7 +60,7 @@ class Table:
     def __init__(self, routes: tuple[Route, ...]) -> None:
         self.routes: Final = routes
         self._exact: dict[bytes, dict[str, tuple[Route, bool]]] = {}
-        self._by_length: dict[int, list[tuple[list[str], dict[str, tuple[Route, bool]]]]] = {}
+        self._by_length: dict[int, list[tuple[Pattern, dict[str, tuple[Route, bool]]]]] = {}
         for route in routes:
             self._add(route)
 
@@ -79,7 +81,10 @@ class Table:
         if "{" not in route.path:
             self._exact.setdefault(route.path.encode(), {})[route.method] = entry
             return
-        pattern = route.path.split("/")
+        pattern = [
+            (part[1:-1], b"") if part.startswith("{") else ("", part.encode())
+            for part in route.path.split("/")
+        ]
         rows = self._by_length.setdefault(len(pattern), [])
         for known, methods in rows:
             if known == pattern:
@@ -88,17 +93,17 @@ class Table:
         rows.append((pattern, {route.method: entry}))
 
 
-def _match(pattern: list[str], segments: list[bytes]) -> dict[str, str] | None:
+def _match(pattern: Pattern, segments: list[bytes]) -> dict[str, str] | None:
     params: dict[str, str] = {}
-    for expected, segment in zip(pattern, segments, strict=True):
-        if expected.startswith("{"):
+    for (name, literal), segment in zip(pattern, segments, strict=True):
+        if name:
             try:
                 value = unquote_to_bytes(segment).decode()
             except UnicodeDecodeError:
                 return None
             if not value or "\x00" in value:
                 return None
-            params[expected[1:-1]] = value
-        elif expected.encode() != segment:
+            params[name] = value
+        elif literal != segment:
             return None
     return params
