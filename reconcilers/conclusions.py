@@ -8,6 +8,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -150,7 +151,7 @@ def _settle(
     if told.attention:
         concluded = _for_a_person(concluded, told.attention)
     try:
-        with transaction.atomic():
+        with _revocable(concluded.exit):
             state = _act(cur, concluded)
     except DomainError as refused:
         # The floor below knows something that forbids this exit; a person decides then.
@@ -178,6 +179,11 @@ def _settle(
         transaction.on_commit(partial(listener, concluded, state))
     counts[concluded.exit.move if state != "UNKNOWN" else concluded.verdict.kind] += 1
     return schedule
+
+
+def _revocable(exit_: Exit) -> AbstractContextManager[object]:
+    """A savepoint where the floor below may refuse; a commit it never refuses."""
+    return transaction.atomic() if exit_.move in {"release", "settle_absent"} else nullcontext()
 
 
 def _act(cur: Any, concluded: Conclusion) -> str:
@@ -244,11 +250,12 @@ def _open_incident(cur: Any, concluded: Conclusion) -> None:
     op = rows.lock(cur, op_id=concluded.dossier.operation_id)
     if op is None:
         return
-    ids = sorted(concluded.verdict.object_ids)
+    # Named as a report of the same second object would name it, so that both are one incident.
+    others = sorted(set(concluded.verdict.object_ids) - {op.provider_ref})
     incidents.open_incident(
         cur,
         concluded.exit.incident,
-        cause=f"{op.handle}:{','.join(ids)}",
+        cause=f"{op.id}:{','.join(others)}",
         actor=RECONCILER,
         op=op,
         details={

@@ -24,8 +24,8 @@ CAUTIOUS_SHARE: Final = 0.25
 REDIS_PAUSE_SECONDS: Final = 2.0
 #: Turns that fit into this long are reserved together.
 _BLOCK_SECONDS: Final = 0.02
-#: Two requests of one process are never closer than this share of the interval.
-_SPACING: Final = 0.98
+#: Two requests of one process are never closer than this many intervals.
+_SPACING: Final = 1.0
 
 # KEYS the buckets of one request; ARGV: longest wait, turns wanted, then for each bucket the
 # seconds between two requests. Gives the wait until the first turn in microseconds, or minus that
