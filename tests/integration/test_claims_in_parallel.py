@@ -191,10 +191,27 @@ def test_everything_at_once_on_one_run_never_deadlocks(agent: Agent) -> None:
     assert Counter(at_once(8, work)) == {"done": 8}
 
 
-def test_a_wake_up_is_sent_only_where_somebody_waits(agent: Agent) -> None:
+def test_a_plain_call_outlives_the_loss_of_its_connection(agent: Agent) -> None:
+    granted = agent.claim(tool=MAIL)
+    for work in (
+        lambda: agent.claim(tool=MAIL).status == 201,
+        lambda: agent.report(granted, "committed")["operation"]["state"] == "COMMITTED",
+    ):
+        connection.ensure_connection()
+        pid = connection.connection.info.backend_pid
+        with psycopg.connect(**address(), autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        assert work()
+    assert Operation.objects.filter(namespace=agent.namespace).count() == 2
+
+
+def address() -> dict[str, Any]:
     settings = connection.get_connection_params()
-    dsn = {name: settings[name] for name in ("dbname", "user", "host") if settings.get(name)}
-    with psycopg.connect(**dsn, autocommit=True) as listener:
+    return {name: settings[name] for name in ("dbname", "user", "host") if settings.get(name)}
+
+
+def test_a_wake_up_is_sent_only_where_somebody_waits(agent: Agent) -> None:
+    with psycopg.connect(**address(), autocommit=True) as listener:
         listener.execute("LISTEN operation_changed")
         awaited, ignored = agent.claim(tool=MAIL), agent.claim(tool=MAIL)
         op = agent.row(awaited)
