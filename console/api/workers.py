@@ -26,8 +26,8 @@ from operations.errors import DomainError
 log = logging.getLogger(__name__)
 
 _TRIES: Final = 4
-#: A standby that was promoted away, or a server that is starting: come back later.
-_PASSING: Final = (postgres.ReadOnlySqlTransaction, postgres.CannotConnectNow)
+#: What Postgres refuses by its own limits, it refuses again; "operational" or not.
+_LIMITS: Final = "54"
 
 
 class Threads(Protocol):
@@ -161,8 +161,16 @@ def _may_retry(database: Any, error: DatabaseFailure) -> bool:
         raise problems.outcome_uncertain() from error
     if isinstance(cause, DeadlockDetected | SerializationFailure):
         return True
-    if isinstance(error, OperationalError | InterfaceError) or isinstance(cause, _PASSING):
+    if isinstance(error, InterfaceError) or _is_passing(error, cause):
         log.warning("database: %s", type(cause or error).__name__)
         # The server went away in this call: a new connection may well work.
         return lost and bool(database.has_been_open)
     raise error
+
+
+def _is_passing(error: DatabaseFailure, cause: BaseException | None) -> bool:
+    """Whether it is the server's state that failed, rather than the statement."""
+    if isinstance(cause, postgres.ReadOnlySqlTransaction):  # it was a primary a moment ago
+        return True
+    sqlstate = getattr(cause, "sqlstate", None) or ""
+    return isinstance(error, OperationalError) and not sqlstate.startswith(_LIMITS)

@@ -142,7 +142,7 @@ def _run_seen(items: tuple[tuple[str, Any], ...]) -> RunSaid:
 
 def _run_from(value: dict[str, Any]) -> RunSaid:
     _known(value, _RUN_FIELDS, "/run")
-    run_id = _longer_text(value.get("id"), "/run/id")
+    run_id = _indexed_text(value.get("id"), "/run/id")
     texts: dict[str, Any] = {name: _optional(_text, value, name, "/run") for name in _RUN_TEXTS}
     return RunSaid(run_id, **texts, **_budget(value.get("budget")))
 
@@ -195,6 +195,11 @@ def _text(value: Any, pointer: str, most: int = 255) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= most or "\0" in value:
         raise Malformed("VALIDATION_ERROR", pointer)
     return value
+
+
+def _indexed_text(value: Any, pointer: str) -> str:
+    """As long as a claim's: four bytes a character still fit into an index entry."""
+    return _text(value, pointer, 512)
 
 
 def _longer_text(value: Any, pointer: str) -> str:
@@ -279,7 +284,7 @@ _CHECKS: Final[dict[str, Callable[[Any, str], Any]]] = {
     "replayed": _flag,
     "permanent": _flag,
     "effect": _text,
-    "provider_ref": _longer_text,
+    "provider_ref": _indexed_text,
     "effect_status": _text,
     "goal": _longer_text,
 }

@@ -124,6 +124,8 @@ def test_a_timeout_of_the_database_stored_nothing(database):
 def test_a_defect_stays_a_defect(database):
     with pytest.raises(IntegrityError):
         workers.call(failing(database, raised(psycopg.errors.NotNullViolation(), IntegrityError)))
+    with pytest.raises(OperationalError):
+        workers.call(failing(database, raised(psycopg.errors.ProgramLimitExceeded())))
     with pytest.raises(KeyError):
         workers.call(failing(database, KeyError("x")))
 
