@@ -73,6 +73,15 @@ _WORDS: Final[dict[str, tuple[str, str, str]]] = {
     "operation.gate_revoked": ("Approval revoked", "ban", "failed"),
 }
 
+#: What the same facts are called where a runtime told them after the fact.
+_REPORTED: Final = {
+    "operation.invoked": "Send reported",
+    "operation.committed": "Success reported",
+    "operation.late_effect": "Success reported",
+    "operation.failed": "Failure reported",
+    "operation.in_doubt": "Marked unknown by reports",
+}
+
 #: Members of an event's data that are words worth reading, in this order.
 _TOLD: Final = (
     "failure", "reason", "kind", "standing", "error_type", "http_status", "effect_status",
@@ -81,6 +90,7 @@ _TOLD: Final = (
 
 #: Events that end an attempt without proving what it did.
 _DOUBT: Final = "operation.in_doubt"
+_SENT: Final = "operation.invoked"
 
 
 def moments(events: Iterable[Event], names: Mapping[str, str]) -> list[Moment]:
@@ -94,7 +104,9 @@ def _moment(event: Event, names: Mapping[str, str]) -> Moment:
     if event.type == "operation.reconciled" and event.to_state == "FAILED":
         title, icon, key = "Settled: it did not happen", "shield-x", "settled-no"
     number = event.data.get("attempt")
-    if event.type == "operation.invoked" and number:
+    if "records" in event.data:
+        title = _REPORTED.get(event.type, title)
+    elif event.type == _SENT and number:
         permit = ", with its permit to send" if event.data.get("permit") else ""
         title = f"{title}: attempt {number} may act{permit}"
     if event.type == "operation.verdict":
@@ -161,21 +173,37 @@ def assemble(
     doubtful = {attempt.number: attempt for attempt in attempts if _was_in_doubt(attempt)}
     lines: list[Moment | Band] = []
     band: Band | None = None
+
+    def open_band(number: int) -> Band:
+        attempt = doubtful.pop(number)
+        opened = Band(number, attempt.worker, decided=_decided(attempt, attempts, evidence))
+        lines.append(opened)
+        return opened
+
     for event in events:
         moment = _moment(event, names)
-        number = event.data.get("attempt")
-        if event.type == "operation.invoked" and number in doubtful:
-            attempt = doubtful[number]
-            band = Band(number, attempt.worker, decided=_decided(attempt, attempts, evidence))
-            lines += [moment, band]
-        elif event.type == _DOUBT and band is not None:
+        if event.type == _DOUBT:
+            # A send that nobody claimed comes into doubt without a claim before it.
+            if band is None and (number := _named(event, doubtful)) is not None:
+                open_band(number)
             band = None
             lines.append(moment)
+        elif event.type == _SENT and (number := _named(event, doubtful)) is not None:
+            lines.append(moment)
+            band = open_band(number)
         elif band is not None:
             band.moments.append(moment)
         else:
             lines.append(moment)
     return _merge(lines, looks(findings))
+
+
+def _named(event: Event, doubtful: Mapping[int, Attempt]) -> int | None:
+    """The doubtful attempt that the event is about; records name none, so the first is meant."""
+    number = event.data.get("attempt")
+    if number is None:
+        return min(doubtful, default=None)
+    return number if number in doubtful else None
 
 
 def _was_in_doubt(attempt: Attempt) -> bool:
