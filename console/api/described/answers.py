@@ -17,7 +17,9 @@ from console.api.described.schemas import (
     ref,
     thing,
 )
+from console.api.described.signed import APPROVAL_SCHEMAS
 from operations import states
+from operations.models.catalogue import TOOL_CLASSES
 from operations.models.reports import RECORD_TYPES
 
 DECISIONS: Final = (
@@ -196,15 +198,38 @@ BATCH_ANSWER: Final = thing(
     }
 )
 
-RUN: Final = thing({"id": TEXT, "status": TEXT}, needs=[])
+_RUN_STATUS: Final[Schema] = {
+    "type": "string",
+    "enum": ["running", "waiting", "finished", "failed", "abandoned"],
+}
+
+RUN_FACTS: Final = thing(
+    {
+        "id": TEXT,
+        "agent": TEXT,
+        "agent_version": MAYBE_TEXT,
+        "prompt_version": MAYBE_TEXT,
+        "code_version": MAYBE_TEXT,
+        "trigger": MAYBE_TEXT,
+        "budget": maybe("object"),
+    }
+)
+
+RUN: Final = thing(
+    {
+        "run": ref("RunFacts"),
+        "run_id": TEXT,
+        "status": _RUN_STATUS,
+        "created_at": TIME,
+        "finished_at": MAYBE_TIME,
+        "url": TEXT,
+    }
+)
 
 RUN_DOCUMENT: Final = thing(
     {
-        "run": ref("Run"),
-        "status": {
-            "type": "string",
-            "enum": ["running", "waiting", "finished", "failed", "abandoned"],
-        },
+        "run": ref("RunFacts"),
+        "status": _RUN_STATUS,
         "resume_from_step": maybe("integer"),
         "steps": {
             "type": "array",
@@ -220,34 +245,25 @@ RUN_DOCUMENT: Final = thing(
     }
 )
 
-APPROVAL: Final = thing(
+TOOL: Final = thing(
     {
-        "id": TEXT,
-        "status": {
-            "type": "string",
-            "enum": ["pending", "approved", "denied", "expired", "withdrawn", "superseded"],
+        "name": TEXT,
+        "registered": {
+            "type": "boolean",
+            "description": "False: in use, and not in the catalogue.",
         },
-        "used": YES_NO,
-        "version": {"type": "integer", "description": "That of its operation; for `since`."},
-        "operation": ref("Operation"),
-        "args_fingerprint": TEXT,
-        "expires_at": TIME,
-        "decisions": {
-            "type": "array",
-            "items": thing(
-                {
-                    "decision_id": TEXT,
-                    "verdict": {"type": "string", "enum": ["approve", "deny"]},
-                    "reviewer": TEXT,
-                    "method": TEXT,
-                    "custody": TEXT,
-                    "envelope": {"type": "object", "description": "DSSE, JSON form."},
-                    "message_b64": TEXT,
-                    "sshsig": TEXT,
-                    "allowed_signers": TEXT,
-                }
-            ),
-        },
+        "version": maybe("integer"),
+        "class": {"type": "string", "enum": list(TOOL_CLASSES)},
+        "provider": MAYBE_TEXT,
+        "reconciler": MAYBE_TEXT,
+        "lookups": {"type": "array", "items": TEXT},
+        "uniqueness_guard": MAYBE_TEXT,
+        "key": thing({"accepts": YES_NO, "retention_hours": maybe("integer")}),
+        "client_timeout_seconds": WHOLE,
+        "client_tries": WHOLE,
+        "provider_max_seconds": WHOLE,
+        "lease_seconds": WHOLE,
+        "retention_days": WHOLE,
     }
 )
 
@@ -263,38 +279,13 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "RecordBatch": {"type": "array", "items": ref("Record"), "minItems": 1, "maxItems": 5000},
     "RecordStatus": RECORD_STATUS,
     "BatchAnswer": BATCH_ANSWER,
+    "RunFacts": RUN_FACTS,
     "Run": RUN,
     "RunPage": page("Run"),
     "RunDocument": RUN_DOCUMENT,
-    "Tool": thing({"name": TEXT, "class": TEXT}, needs=["name"]),
+    "Tool": TOOL,
     "ToolPage": page("Tool"),
-    "Approval": APPROVAL,
-    "ApprovalPage": page("Approval"),
-    "Statement": thing(
-        {
-            "statement_id": TEXT,
-            "message_b64": TEXT,
-            "statement": ANY,
-            "display": {"type": "string", "description": "What the statement shows: text/v1."},
-            "key_id": TEXT,
-            "expires_at": TIME,
-        },
-        needs=["statement_id", "message_b64", "statement", "expires_at"],
-    ),
-    "Decided": thing(
-        {"decision_id": TEXT, "verdict": TEXT, "approval": {"type": "object"}, "replayed": YES_NO}
-    ),
-    "Grant": thing({"jti": TEXT, "grant": TEXT, "expires_at": TIME}, needs=[]),
-    "Receipt": thing(
-        {
-            "replayed": YES_NO,
-            "operation": ref("Operation"),
-            "attempt_number": WHOLE,
-            "attempt_id": TEXT,
-            "lease_expires_at": TIME,
-        },
-        needs=[],
-    ),
+    **APPROVAL_SCHEMAS,
     "Keys": thing({"keys": {"type": "array", "items": {"type": "object"}}}),
     "Health": thing({"status": TEXT, "parts": {"type": "object"}}, needs=["status"]),
 }
