@@ -6,7 +6,7 @@ cursor then stands where the window ended.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +17,10 @@ from operations.ids import handle, parse_handle
 #: Rows of one order that a page may look through for a filter that its index does not cover.
 WINDOW: Final = 2_000
 NEWEST: Final = UUID(int=(1 << 128) - 1)
+
+
+#: SQL of a condition, and the values that it binds.
+type Check = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +34,15 @@ class Branch:
     table: str
     condition: str
     params: tuple[Any, ...]
-    checks: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    checks: tuple[Check, ...] = ()
     column: str = "id"
+    window: int = WINDOW
 
-    def matching(self, before: UUID, window: int, limit: int) -> tuple[str, list[Any]]:
+    def matching(self, before: UUID, limit: int) -> tuple[str, list[Any]]:
         """The newest `limit` ids that match, looking no further than the window."""
         if not self.checks:
             return self._scan(self.column, before, limit)
-        scan, params = self._scan("*", before, window)
+        scan, params = self._scan("*", before, self.window)
         checks = " AND ".join(check for check, _ in self.checks)
         sql = (
             f"(SELECT {self.column} FROM {scan} seen WHERE {checks}"  # noqa: S608
@@ -45,11 +50,11 @@ class Branch:
         )
         return sql, [*params, *(value for _, values in self.checks for value in values), limit]
 
-    def end(self, before: UUID, window: int) -> tuple[str, list[Any]]:
-        """The oldest id of the window, and how many rows the window holds."""
-        scan, params = self._scan(f"{self.column} AS id", before, window)
-        sql = f"(SELECT (array_agg(id ORDER BY id))[1], count(*) FROM {scan} seen)"  # noqa: S608
-        return sql, params
+    def end(self, before: UUID) -> tuple[str, list[Any]]:
+        """The oldest id of the window, and whether the window is full."""
+        scan, params = self._scan(f"{self.column} AS id", before, self.window)
+        sql = f"(SELECT (array_agg(id ORDER BY id))[1], count(*) = %s FROM {scan} seen)"  # noqa: S608
+        return sql, [self.window, *params]
 
     def _scan(self, columns: str, before: UUID, limit: int) -> tuple[str, list[Any]]:
         sql = (
@@ -69,10 +74,9 @@ class Page:
 
 def page(cur: Any, branches: Sequence[Branch], before: UUID, limit: int) -> Page:
     """The next `limit` ids older than `before`."""
-    ids = _matching(cur, branches, before, WINDOW, limit + 1)
-    windowed = [branch for branch in branches if branch.checks]
-    if windowed and (len(ids) <= limit or len(branches) > 1):
-        end = _latest_end(cur, windowed, before, WINDOW)
+    ids = _matching(cur, branches, before, limit + 1)
+    if any(branch.checks for branch in branches) and (len(ids) <= limit or len(branches) > 1):
+        end = _latest_end(cur, branches, before)
         ids = [found for found in ids if end is None or found >= end]
         if len(ids) <= limit:
             return Page(ids, end)
@@ -81,11 +85,11 @@ def page(cur: Any, branches: Sequence[Branch], before: UUID, limit: int) -> Page
 
 def capped_count(cur: Any, branches: Sequence[Branch], cap: int) -> tuple[int, bool]:
     """`(count, whether there are or may be more)`; looks at no more rows than the cap demands."""
-    window = max(10 * WINDOW, cap + 1)
-    found = len(_matching(cur, branches, NEWEST, window, cap + 1))
-    windowed = [branch for branch in branches if branch.checks]
-    unseen = bool(windowed) and _latest_end(cur, windowed, NEWEST, window) is not None
-    return min(found, cap), found > cap or unseen
+    wide = [replace(branch, window=max(10 * branch.window, cap + 1)) for branch in branches]
+    found = len(_matching(cur, wide, NEWEST, cap + 1))
+    if found > cap:
+        return cap, True
+    return found, _latest_end(cur, wide, NEWEST) is not None
 
 
 def read_cursor(cursor: str | None) -> UUID:
@@ -111,21 +115,22 @@ def scopes_of(cur: Any, scope: Scope | None) -> list[Scope]:
     return [Scope(*row) for row in cur.fetchall()]
 
 
-def _matching(
-    cur: Any, branches: Sequence[Branch], before: UUID, window: int, limit: int
-) -> list[UUID]:
+def _matching(cur: Any, branches: Sequence[Branch], before: UUID, limit: int) -> list[UUID]:
     if not branches:
         return []
-    parts = [branch.matching(before, window, limit) for branch in branches]
+    parts = [branch.matching(before, limit) for branch in branches]
     found = " UNION ALL ".join(part[0] for part in parts)
     sql = f"SELECT * FROM ({found}) AS found ORDER BY 1 DESC LIMIT %s"  # noqa: S608
     cur.execute(sql, [value for part in parts for value in part[1]] + [limit])
     return [row[0] for row in cur.fetchall()]
 
 
-def _latest_end(cur: Any, branches: Sequence[Branch], before: UUID, window: int) -> UUID | None:
+def _latest_end(cur: Any, branches: Sequence[Branch], before: UUID) -> UUID | None:
     """Where the first of the windows ended that did not reach the end of its order."""
-    parts = [branch.end(before, window) for branch in branches]
+    windowed = [branch for branch in branches if branch.checks]
+    if not windowed:
+        return None
+    parts = [branch.end(before) for branch in windowed]
     sql = " UNION ALL ".join(part[0] for part in parts)
     cur.execute(sql, [value for part in parts for value in part[1]])
-    return max((row[0] for row in cur.fetchall() if row[1] == window), default=None)
+    return max((row[0] for row in cur.fetchall() if row[1]), default=None)

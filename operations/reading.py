@@ -1,13 +1,14 @@
-"""Reading operations: one by key, lists by keyset, counts with a cap. Never an OFFSET."""
+"""Reading operations: one by key, lists by keyset, counts with a cap. Never an OFFSET.
+
+Statements are prepared (`rows.hot_cursor`): planning a document's joins takes longer than running
+them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
-
-from django.db import connection
-from django.db.backends.utils import CursorWrapper
 
 from operations import paging, rows, states
 from operations.actors import Scope
@@ -81,7 +82,7 @@ class OperationQuery:
 
 def read_operation(scope: Scope, idem_key: str) -> dict[str, Any]:
     """The document of one operation; NOT_FOUND also for what belongs to another scope."""
-    with connection.cursor() as cur:
+    with rows.hot_cursor() as cur:
         where = "o.environment = %s AND o.namespace = %s AND o.idem_key = %s"
         found = _documents(cur, where, [*scope, idem_key])
     if not found:
@@ -89,7 +90,7 @@ def read_operation(scope: Scope, idem_key: str) -> dict[str, Any]:
     return found[0]
 
 
-def documents_of(cur: CursorWrapper, ids: Sequence[UUID]) -> list[dict[str, Any]]:
+def documents_of(cur: Any, ids: Sequence[UUID]) -> list[dict[str, Any]]:
     """The documents of operations by id, newest first."""
     return _documents(cur, "o.id = ANY(%s::uuid[]) ORDER BY o.id DESC", [list(ids)])
 
@@ -103,7 +104,7 @@ def list_operations(
     successor: the cursor, not the number of items, says whether there is more.
     """
     before = paging.read_cursor(cursor)
-    with connection.cursor() as cur:
+    with rows.hot_cursor() as cur:
         page = paging.page(cur, _branches(cur, query), before, limit)
         items = documents_of(cur, page.ids) if page.ids else []
     return items, paging.write_cursor(page.last)
@@ -111,11 +112,11 @@ def list_operations(
 
 def capped_count(query: OperationQuery, cap: int = 1000) -> tuple[int, bool]:
     """`(count, whether there are more)`, never counting beyond `cap`."""
-    with connection.cursor() as cur:
+    with rows.hot_cursor() as cur:
         return paging.capped_count(cur, _branches(cur, query), cap)
 
 
-def _branches(cur: CursorWrapper, query: OperationQuery) -> list[Branch]:
+def _branches(cur: Any, query: OperationQuery) -> list[Branch]:
     wanted = {
         "state": query.state,
         "tool": query.tool,
@@ -150,7 +151,7 @@ def _checks(left: Mapping[str, str]) -> tuple[tuple[str, tuple[str]], ...]:
     return tuple((f"{name} = %s", (value,)) for name, value in left.items())
 
 
-def _runs_named(cur: CursorWrapper, run_id: str, scopes: Sequence[Scope]) -> list[UUID]:
+def _runs_named(cur: Any, run_id: str, scopes: Sequence[Scope]) -> list[UUID]:
     cur.execute(
         "SELECT id FROM operations_run WHERE run_id = %s AND (environment, namespace) IN "
         "(SELECT * FROM unnest(%s::text[], %s::text[]))",
@@ -159,7 +160,7 @@ def _runs_named(cur: CursorWrapper, run_id: str, scopes: Sequence[Scope]) -> lis
     return [row[0] for row in cur.fetchall()]
 
 
-def _documents(cur: CursorWrapper, where: str, params: Sequence[Any]) -> list[dict[str, Any]]:
+def _documents(cur: Any, where: str, params: Sequence[Any]) -> list[dict[str, Any]]:
     cur.execute(f"{_SELECT} WHERE {where}", params)
     return [_document(row) for row in cur.fetchall()]
 

@@ -8,10 +8,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
-from django.db.backends.utils import CursorWrapper
 
-from operations import paging, states
+from operations import paging, rows, states
 from operations.actors import Scope
 from operations.documents import rfc3339
 from operations.errors import DomainError
@@ -22,12 +20,16 @@ from operations.reading import documents_of
 
 UNFINISHED: Final = "unfinished"
 WAITING: Final = "waiting"
+RUNNING: Final = "running"
 STATUSES: Final = (UNFINISHED, WAITING, *RUN_STATUSES)
 
 #: An operation of the run waits for a person, an approval or a look: not for the agent itself.
 _WAITS: Final = """EXISTS (
     SELECT FROM operations_operation o JOIN operations_standing s ON s.operation_id = o.id
     WHERE o.run_id = {run}.id AND s.waiting_on IN ('approval', 'sealing', 'look', 'person'))"""
+#: Each row of this window costs a look at its run's operations.
+_WAITS_WINDOW: Final = 200
+_IN_SCOPE: Final = "environment = %s AND namespace = %s"
 _SELECT: Final = f"""
 SELECT r.id, r.run_id, r.environment, r.namespace, r.agent, r.agent_version, r.prompt_version,
        r.code_version, r.trigger, r.budget_max_steps, r.budget_max_spend_minor, r.budget_currency,
@@ -49,7 +51,7 @@ def list_runs(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """`(runs newest first, next cursor or None)`; pages as `reading.list_operations` has them."""
     before = paging.read_cursor(cursor)
-    with connection.cursor() as cur:
+    with rows.hot_cursor() as cur:
         page = paging.page(cur, _branches(cur, query), before, limit)
         cur.execute(_SELECT + "r.id = ANY(%s::uuid[]) ORDER BY r.id DESC", [page.ids])
         items = [_run(row) for row in cur.fetchall()]
@@ -58,7 +60,7 @@ def list_runs(
 
 def run_document(scope: Scope, run_id: str) -> dict[str, Any]:
     """The resume view of one run: its steps, what the model said, and every operation."""
-    with connection.cursor() as cur:
+    with rows.hot_cursor() as cur:
         where = "r.environment = %s AND r.namespace = %s AND r.run_id = %s"
         cur.execute(_SELECT + where, [*scope, run_id])
         row = cur.fetchone()
@@ -94,25 +96,33 @@ def resume_from_step(steps: Sequence[Mapping[str, Any]]) -> int:
     return int(steps[-1]["step"]) + 1 if steps else 0
 
 
-def _branches(cur: CursorWrapper, query: RunQuery) -> list[Branch]:
+def _branches(cur: Any, query: RunQuery) -> list[Branch]:
     if query.status is not None and query.status not in STATUSES:
         detail = f"A run's status is one of {', '.join(STATUSES)}."
         raise DomainError("VALIDATION_ERROR", detail, pointer="?status")
-    if query.status in (UNFINISHED, WAITING):
-        stored: Sequence[str] = ("running",)
-    else:
-        stored = RUN_STATUSES if query.status is None else (query.status,)
-    checks: list[tuple[str, tuple[Any, ...]]] = []
-    if query.agent is not None:
-        checks.append(("agent = %s", (query.agent,)))
-    if query.status == WAITING:
-        checks.append((_WAITS.format(run="seen"), ()))
-    condition = "environment = %s AND namespace = %s AND status = %s"
+    scopes = paging.scopes_of(cur, query.scope)
+    if query.status in (UNFINISHED, WAITING, RUNNING):
+        return [_unfinished(scope, query.agent, query.status) for scope in scopes]
+    checks = [("agent = %s", (query.agent,))] if query.agent is not None else []
+    stored = RUN_STATUSES if query.status is None else (query.status,)
+    condition = f"{_IN_SCOPE} AND status = %s"
     return [
         Branch("operations_run", condition, (*scope, status), tuple(checks))
-        for scope in paging.scopes_of(cur, query.scope)
+        for scope in scopes
         for status in stored
     ]
+
+
+def _unfinished(scope: Scope, agent: str | None, status: str) -> Branch:
+    # The stored status stands in the text, so that the index of unfinished runs is seen to fit.
+    condition = f"{_IN_SCOPE} AND status = 'running'"
+    params: tuple[Any, ...] = scope
+    if agent is not None:
+        condition, params = f"{condition} AND agent = %s", (*scope, agent)
+    if status == UNFINISHED:
+        return Branch("operations_run", condition, params)
+    waits = ("" if status == WAITING else "NOT ") + _WAITS.format(run="seen")
+    return Branch("operations_run", condition, params, ((waits, ()),), window=_WAITS_WINDOW)
 
 
 def _run(row: Sequence[Any]) -> dict[str, Any]:
@@ -143,7 +153,7 @@ def _run(row: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _steps(cur: CursorWrapper, run: UUID) -> list[dict[str, Any]]:
+def _steps(cur: Any, run: UUID) -> list[dict[str, Any]]:
     cur.execute("SELECT id FROM operations_operation WHERE run_id = %s", [run])
     by_step: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     for document in reversed(documents_of(cur, [row[0] for row in cur.fetchall()])):

@@ -2,9 +2,7 @@
 
 from typing import Any, Final
 
-from django.db import connection
-
-from operations import catalogue, paging
+from operations import catalogue, paging, rows
 from operations.actors import Scope
 from operations.catalogue import ToolFacts
 
@@ -30,7 +28,7 @@ LIMIT %(limit)s
 
 def list_tools(scope: Scope | None = None) -> list[dict[str, Any]]:
     """Every tool of the current catalogue by name, then those in use that are not in it."""
-    with connection.cursor() as cur:
+    with rows.hot_cursor() as cur:
         known = catalogue.current(cur)
         unregistered: set[str] = set()
         for environment, namespace in paging.scopes_of(cur, scope):

@@ -139,7 +139,12 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(
                         fields=["environment", "namespace", "status", "id"], name="run_by_status"
-                    )
+                    ),
+                    models.Index(
+                        condition=models.Q(("status", "running")),
+                        fields=["environment", "namespace", "agent", "id"],
+                        name="run_unfinished_by_agent",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(

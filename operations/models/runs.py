@@ -41,7 +41,13 @@ class Run(Scoped):
             environment_is_known("run"),
         ]
         indexes = [
-            models.Index(fields=["environment", "namespace", "status", "id"], name="run_by_status")
+            models.Index(fields=["environment", "namespace", "status", "id"], name="run_by_status"),
+            # What a restarted agent asks first: which of my runs are unfinished?
+            models.Index(
+                fields=["environment", "namespace", "agent", "id"],
+                condition=models.Q(status="running"),
+                name="run_unfinished_by_agent",
+            ),
         ]
 
     def __str__(self) -> str:
