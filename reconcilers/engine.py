@@ -99,7 +99,9 @@ class Engine:
             try:
                 if now - swept >= _SWEEP_SECONDS:
                     swept = now
-                    self.counts += Counter(await self._in_thread(_sweep, self._keep_seat))
+                    self.counts += Counter(
+                        await self._in_thread(_sweep, self._keep_seat, self._limiter.shared)
+                    )
                 if now - renewed >= _RENEW_SECONDS:
                     renewed = now
                     await self._in_thread(_renew, list(self._holders.values()))
@@ -218,11 +220,12 @@ def _with_own_connection(function: Callable[..., Any], *args: Any) -> Any:
         connection.close()
 
 
-def _sweep(keep_seat: Callable[[], None] | None) -> dict[str, int]:
+def _sweep(keep_seat: Callable[[], None] | None, limits_are_shared: bool) -> dict[str, int]:
     if keep_seat is not None:
         keep_seat()
     counts = sweeps.run_once()
-    sweeps.finished(sweeps.RECONCILE, counts)
+    alone = {} if limits_are_shared else {"limits_not_shared": 1}
+    sweeps.finished(sweeps.RECONCILE, counts | alone)
     return counts
 
 

@@ -37,6 +37,14 @@ def way_out(facts: Facts, verdict: Verdict, looks: Sequence[Look], now: datetime
         return _out_of_unknown(facts, verdict, looks, now)
     if verdict.kind in {"conflict", "duplicate"}:
         return Exit(move="hold", reason=verdict.code, incident=_incident(verdict))
+    if (
+        facts.state == "INVOKED"
+        and facts.tool_class == "idempotent"
+        and inside_retention(facts, now)
+    ):
+        # What is seen may be the live attempt's own effect; its sender knows the result, and the
+        # provider makes the two sends into one. Where it does not, committing stops the sender.
+        return Exit(move="hold", reason="attempt_is_live")
     if verdict.kind in {"committed", "committed_late"} and facts.state != "COMMITTED":
         return Exit(move="commit")
     return Exit(move="hold", reason="counted")

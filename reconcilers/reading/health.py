@@ -43,6 +43,7 @@ class Freshness:
     finished_at: datetime | None
     age_seconds: float | None
     is_stale: bool
+    limits_are_shared: bool
     refused_ticks: int
     schedulers: tuple[str, ...]
 
@@ -176,6 +177,7 @@ def freshness() -> Freshness:
     return Freshness(
         finished_at=log.finished_at if log else None,
         age_seconds=age,
+        limits_are_shared=not (log and log.counts.get("limits_not_shared")),
         is_stale=age is None or age > STALE_AFTER_SECONDS,
         refused_ticks=log.refused if log else 0,
         schedulers=tuple(sorted(log.schedulers)) if log else (),

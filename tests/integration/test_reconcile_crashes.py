@@ -104,7 +104,9 @@ def test_an_effect_is_found_within_seconds_of_the_doubt(room):
 
 def test_a_worker_killed_in_the_middle_of_a_look_loses_nothing(room):
     room.simulator.fault({"latency_ms": 1700}, method="GET", path="/v1/payment_intents")
+    room.kill("worker")
     keys = room.doubts("killed", 5, effect=True)
+    room.start_worker()
     held = "SELECT count(*) FROM reconcilers_duelook WHERE holder <> ''"
     room.until(lambda: room.sql(held)[0][0] >= 1, "the look is being made")
     room.kill("worker")

@@ -47,6 +47,12 @@ class TestCommit:
     def test_a_hit_commits(self, state):
         assert exit_of([hit(95)], state=state).move == "commit"
 
+    def test_a_live_attempt_whose_sends_are_deduped_reports_for_itself(self):
+        live = IDEMPOTENT | {"state": "INVOKED"}
+        assert move([hit(95)], now=after(96), **live) == ("hold", "attempt_is_live")
+        twice = exit_of([hit(95), hit(96, id="pi_2")], now=after(97), **live)
+        assert twice.incident == "duplicate_effect"
+
     def test_a_committed_operation_is_only_counted(self):
         assert move([hit(95)], state="COMMITTED") == ("hold", "counted")
 
