@@ -143,7 +143,8 @@ def args_of(
             return canonical.parse_strict(text_of_args, "/args"), text_of_args.encode()
         except InvalidJson as fault:
             raise problems.invalid_args(f"{fault.reason}.", fault.pointer) from None
-    if "args" not in values and needed:
+    # Elsewhere null means left out; arguments that are null are arguments, and have a fingerprint.
+    if "args" not in members and needed:
         raise problems.invalid("'args' (or 'args_raw') is required.", "/args")
     member = members["args"]
     return member.value, member.raw

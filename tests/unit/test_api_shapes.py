@@ -40,6 +40,16 @@ def test_args_are_kept_as_the_exact_text_that_was_sent():
     assert claim.args == {"amount": 25000, "b": []}
 
 
+def test_absent_null_and_empty_arguments_are_three_different_things():
+    assert claim_request(body(args=None)).args is None
+    assert claim_request(body(args=None)).args_raw == b"null"
+    assert claim_request(body(args={})).args_raw == b"{}"
+    absent = json.dumps({name: value for name, value in CLAIM.items() if name != "args"})
+    with pytest.raises(Problem) as refused:
+        claim_request(absent.encode())
+    assert refused.value.extra["pointer"] == "/args"
+
+
 def test_args_raw_stands_in_for_args():
     raw = {k: v for k, v in CLAIM.items() if k != "args"} | {"args_raw": '{"n": 9007199254740993}'}
     claim = claim_request(json.dumps(raw).encode())
@@ -99,7 +109,6 @@ def test_null_means_left_out():
         ({"redacted": "/a"}, "/redacted"),
         ({"redacted": ["/a", 1]}, "/redacted/1"),
         ({"attempt": {"id": 1}}, "/attempt/id"),
-        ({"args": None}, "/args"),
         ({"args_raw": "{}"}, "/args_raw"),
         ({"tool_call_id": "#2"}, "/tool_call_id"),
         ({"tool_call_id": 7}, "/tool_call_id"),

@@ -28,10 +28,8 @@ def finding(second: int, outcome: str = "empty", lookup: str = "list") -> Any:
     return SimpleNamespace(started_at=at, lookup=lookup, outcome=outcome, reason="")
 
 
-def assemble(
-    events: list[Any], findings: list[Any], attempts: list[Any], evidence: str = ""
-) -> list[str]:
-    lines = timeline.assemble(events, findings, attempts, {}, evidence)
+def assemble(events: list[Any], attempts: list[Any], evidence: str = "") -> list[str]:
+    lines = timeline.assemble(events, [], attempts, {}, evidence)
     return [
         f"band {line.number}: {line.decided}" if isinstance(line, Band) else line.title
         for line in lines
