@@ -90,7 +90,7 @@ def test_pages_work_without_script(
     context = chromium.new_context(base_url=live_product.base_url, java_script_enabled=False)
     page = context.new_page()
     sign_in(page, "operator")
-    page.get_by_role("link", name="Operations").click()
+    page.get_by_role("link", name="Operations", exact=True).click()
     page.get_by_label("Search", exact=True).fill("tool:lookup")
     page.get_by_role("button", name="Search").click()
     assert page.locator("tbody tr").count() == 1
