@@ -182,6 +182,7 @@ def test_two_schedulers_do_not_double_the_work(room):
         query = (
             "SELECT refused, slot, schedulers FROM reconcilers_sweeplog WHERE name = 'reconcile'"
         )
+        room.until(lambda: room.sql(query), "a first tick is booked", seconds=60)
         refused, slot, _ = room.sql(query)[0]
 
         def both_are_known_and_refused() -> bool:
