@@ -59,7 +59,13 @@ ON CONFLICT (name) DO UPDATE
  WHERE log.slot < excluded.slot
 RETURNING slot
 """
-_REFUSED: Final = "UPDATE reconcilers_sweeplog SET refused = refused + 1 WHERE name = %s"
+# A scheduler that is always second is named all the same: two of them are one too many.
+_REFUSED: Final = """
+UPDATE reconcilers_sweeplog
+   SET refused = refused + 1,
+       schedulers = schedulers || jsonb_build_object(%(who)s::text, clock_timestamp())
+ WHERE name = %(name)s
+"""
 _FINISHED: Final = """
 INSERT INTO reconcilers_sweeplog (name, slot, finished_at, counts, refused, schedulers)
 VALUES (%s, 0, clock_timestamp(), %s::jsonb, 0, '{}')
@@ -80,7 +86,7 @@ def take_slot(name: str, period_seconds: float, *, scheduler: str) -> bool:
         cur.execute(_TAKE_SLOT, {"name": name, "period": period_seconds, "who": scheduler})
         if cur.fetchone() is not None:
             return True
-        cur.execute(_REFUSED, (name,))
+        cur.execute(_REFUSED, {"name": name, "who": scheduler})
     return False
 
 
