@@ -127,6 +127,7 @@ def test_a_denied_call_is_over(api, reviewer):
 
 
 def test_reviewers_list_what_waits_and_read_every_scope(api, reviewer):
+    gated(api)
     approval = gated(api)["approval"]["id"]
     listed = reviewer.http.get("/approvals", params={"status": "pending"}).json()
     assert approval in {item["id"] for item in listed["items"]}
