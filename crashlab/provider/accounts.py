@@ -25,7 +25,7 @@ def authenticate(headers: dict[str, str]) -> Account:
     Bearer or Basic (the key as the user name), as Stripe takes them. `Stripe-Account` picks a
     connected account.
     """
-    key = _key_of(headers.get("authorization", ""))
+    key = key_of(headers)
     match = _KEY.fullmatch(key)
     if match is None:
         raise Unauthenticated(
@@ -40,7 +40,9 @@ def authenticate(headers: dict[str, str]) -> Account:
     return Account(account, match[1] == "live")
 
 
-def _key_of(authorization: str) -> str:
+def key_of(headers: dict[str, str]) -> str:
+    """The key as it was sent; empty where there is none."""
+    authorization = headers.get("authorization", "")
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return value.strip()

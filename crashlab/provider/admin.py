@@ -21,7 +21,8 @@ SETTINGS = {
     "mail_honours_keys": "whether /mail/send dedupes by key",
     "entitlement_honours_keys": "whether /entitlements/grant dedupes by key",
     "ledger_line_honours_keys": "whether /ledger-lines dedupes by key",
-    "webhooks": 'where events go: [{"url", "secret"}]',
+    "key_permissions": 'what restricted keys may do: {"rk_…": ["rak_charge_read", …]}',
+    "webhooks": 'where events go: [{"url", "secret", "account"?, "livemode"?, "old_secret"?}]',
 }
 
 

@@ -6,8 +6,8 @@ import time
 import traceback
 from typing import Any
 
-from crashlab.provider import forms, plain, reading, searching
-from crashlab.provider.accounts import Account, Unauthenticated, authenticate
+from crashlab.provider import forms, permissions, plain, reading, searching
+from crashlab.provider.accounts import Account, Unauthenticated, authenticate, key_of
 from crashlab.provider.admin import Admin
 from crashlab.provider.answers import Outcome, Refused, before_the_layer, error, invalid
 from crashlab.provider.book import Book
@@ -100,7 +100,8 @@ class Provider:
         account = authenticate(request.headers)
         if fault.status is not None:
             raise before_the_layer(fault.status, fault.retry_after, fault.code)
-        if request.method == "POST":
+        permissions.check(self._book.reader, key_of(request.headers), request.method, request.path)
+        if request.method in ("POST", "DELETE"):
             call = Call(
                 account,
                 request.method,
@@ -113,7 +114,9 @@ class Provider:
             )
             return await self._writer.answer(call)
         if request.method != "GET":
-            raise Refused(405, error("invalid_request_error", "Only GET and POST are known here."))
+            raise Refused(
+                405, error("invalid_request_error", "Only GET, POST and DELETE are known here.")
+            )
         return Outcome(200, self._read(request.path, account, arrival.params, fault)), {}
 
     def _read(
@@ -141,7 +144,7 @@ class Provider:
 def _arrival(request: Request) -> Arrival:
     """The parameters, from the query, a form body, or the JSON body of the plain tools."""
     body = request.body.decode("utf-8", "replace")
-    if request.method == "GET":
+    if request.method in ("GET", "DELETE"):
         params, text = forms.decode(request.query), request.query
     elif request.path in plain.ENDPOINTS:
         params, text = plain.parse(request.body), body

@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS saved_answer (
     PRIMARY KEY (account, livemode, idem_key)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS due_work (
     seq INTEGER PRIMARY KEY, due_at REAL, kind TEXT, data TEXT);
+CREATE TABLE IF NOT EXISTS buried (
+    id TEXT PRIMARY KEY, account TEXT, livemode INTEGER, kind TEXT, body TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rule (seq INTEGER PRIMARY KEY, document TEXT);
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 """

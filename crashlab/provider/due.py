@@ -15,8 +15,8 @@ from typing import Any
 from crashlab.provider import idempotency, payment_intents, resources
 from crashlab.provider.answers import Outcome, Refused
 from crashlab.provider.book import Book
+from crashlab.provider.endpoints import endpoint
 from crashlab.provider.shelf import Call, Shelf
-from crashlab.provider.writing import endpoint
 
 
 class DueWork:
@@ -69,8 +69,8 @@ def _do(connection: sqlite3.Connection, seq: int) -> tuple[Shelf, Outcome] | Non
     outcome = Outcome(200, {})
     if row["kind"] == "finish":
         payment_intents.finish(shelf, data["id"], data["then"])
-    elif row["kind"] == "fail_refund":
-        resources.fail_refund(shelf, data["id"])
+    elif row["kind"] == "settle":
+        resources.settle(shelf, data["kind"], data["id"], data["status"])
     else:
         outcome = _execute(shelf, data.get("digest"))
     return shelf, outcome
@@ -79,7 +79,7 @@ def _do(connection: sqlite3.Connection, seq: int) -> tuple[Shelf, Outcome] | Non
 def _execute(shelf: Shelf, digest: str | None) -> Outcome:
     """Executes the call; with a digest, its key keeps the answer. (A 500 that is rolled forward
     has none here: its kept answer never changes.)"""
-    _, execute = endpoint(shelf.call.path)
+    _, execute = endpoint(shelf.call.method, shelf.call.path)
     try:
         outcome = execute(shelf, shelf.call.params)
     except Refused as refused:

@@ -37,7 +37,7 @@ class Fault:
     then: str = "succeeded"
     #: Decline with this code (402, saved).
     decline: str | None = None
-    #: A refund that succeeds now and fails after so long.
+    #: A refund or payout that succeeds now and fails after so long.
     fails_later_seconds: float | None = None
     #: What this request makes appears in search only after so long.
     search_lag_seconds: float | None = None
@@ -45,7 +45,8 @@ class Fault:
     search_empty: bool = False
     #: Lists give at most so many items a page.
     page_size: int | None = None
-    #: Webhooks of this request: `twice`, `reversed`, `wrong_mode`; delay in seconds.
+    #: Webhooks of this request: `twice`, `reversed`, `wrong_mode`, `wrong_account`, `altered`
+    #: (after signing), `forged` (another secret), `stale` (signed an hour ago), `lost`; seconds.
     webhooks: str | None = None
     webhook_delay_seconds: float = 0
 

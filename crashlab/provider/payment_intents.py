@@ -67,6 +67,8 @@ def create(shelf: Shelf, params: dict[str, Any]) -> Outcome:
         else "requires_payment_method",
         "transfer_group": params.get("transfer_group"),
     }
+    if clock := shelf.clock_of(params.get("customer")):
+        intent["test_clock"] = clock
     shelf.put(intent)
     shelf.event("payment_intent.created", intent)
     if take.flag(params, "confirm"):
@@ -211,6 +213,8 @@ def _charge(shelf: Shelf, intent: dict[str, Any], status: str, *, captured: bool
         "status": status,
         "transfer_group": intent["transfer_group"],
     }
+    if "test_clock" in intent:
+        charge["test_clock"] = intent["test_clock"]
     shelf.put(charge)
     return charge
 

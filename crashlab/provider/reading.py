@@ -15,12 +15,17 @@ RESOURCES: dict[str, tuple[str, frozenset[str]]] = {
     "payment_intents": ("payment_intent", frozenset({"customer"})),
     "charges": ("charge", frozenset({"customer", "payment_intent", "transfer_group"})),
     "refunds": ("refund", frozenset({"charge", "payment_intent"})),
-    "customers": ("customer", frozenset({"email"})),
+    "customers": ("customer", frozenset({"email", "test_clock"})),
     "transfers": ("transfer", frozenset({"destination", "transfer_group"})),
     "payouts": ("payout", frozenset({"destination", "status"})),
+    "subscriptions": ("subscription", frozenset({"customer", "status", "test_clock"})),
+    "invoices": ("invoice", frozenset({"customer", "status", "subscription"})),
+    "test_helpers/test_clocks": ("test_helpers.test_clock", frozenset()),
     "events": ("event", frozenset({"type"})),
 }
 _PAGING = frozenset({"limit", "starting_after", "ending_before", "created", "expand", "types"})
+#: With one of these, a list shows what is under a test clock too.
+_PARENTS = frozenset({"customer", "subscription", "test_clock", "payment_intent"})
 _COMPARE = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -47,7 +52,7 @@ def answer(
     fault: Fault,
 ) -> dict[str, Any]:
     """The document at `path`; raises Refused 404 for what is not there in this account and mode."""
-    match = re.fullmatch(r"/v1/([a-z_]+)(?:/([A-Za-z0-9_]+))?", path)
+    match = re.fullmatch(r"/v1/((?:test_helpers/)?[a-z_]+)(?:/([A-Za-z0-9_]+))?", path)
     if match is None or match[1] not in RESOURCES:
         message = f"Unrecognized request URL (GET: {path})."
         raise Refused(404, error("invalid_request_error", message))
@@ -84,7 +89,14 @@ def _list(
     limit = limit_of(params, fault)
     where = ["account = ?", "livemode = ?", "kind = ?"]
     values: list[Any] = [account.id, account.livemode, kind]
+    where.append("json_extract(body, '$.deleted') IS NULL")
+    if not _PARENTS & set(params):
+        where.append("json_extract(body, '$.test_clock') IS NULL")
+    if kind == "subscription" and "status" not in params:
+        where.append("json_extract(body, '$.status') <> 'canceled'")
     for name in filters & set(params):
+        if (name, params[name]) == ("status", "all"):
+            continue
         where.append(f"json_extract(body, '$.{name}') = ?")
         values.append(params[name])
     if types := params.get("types"):

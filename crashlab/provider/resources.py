@@ -1,4 +1,4 @@
-"""Refunds, customers, transfers and payouts, with as much of their life as matters here."""
+"""Charges, refunds, transfers and payouts, with as much of their life as matters here."""
 
 from typing import Any
 
@@ -7,9 +7,30 @@ from crashlab.provider.answers import Outcome, error, invalid, missing
 from crashlab.provider.shelf import Shelf, new_id
 
 _REFUND = take.names("payment_intent charge amount reason metadata expand")
-_CUSTOMER = take.names("name email description metadata payment_method expand")
-_TRANSFER = take.names("amount currency destination description metadata transfer_group")
-_PAYOUT = take.names("amount currency description metadata method statement_descriptor")
+_CHARGE = take.names("amount currency customer source description metadata transfer_group expand")
+_TRANSFER = take.names(
+    "amount currency destination description metadata transfer_group source_transaction expand"
+)
+_PAYOUT = take.names("amount currency description metadata method statement_descriptor expand")
+
+
+def check_charge(params: dict[str, Any]) -> None:
+    take.only(params, _CHARGE)
+    take.amount(params, take.currency(params))
+    take.metadata(params)
+
+
+def charge(shelf: Shelf, params: dict[str, Any]) -> Outcome:
+    """The older way to take money, without an intent around it."""
+    body = new_body(shelf, "ch", "charge", params) | _money(params)
+    body |= {"amount_refunded": 0, "captured": True, "payment_intent": None, "refunded": False}
+    body |= {name: params.get(name) for name in ("customer", "transfer_group")}
+    pending = shelf.call.fault.processing
+    body |= {"paid": not pending, "status": "pending" if pending else "succeeded"}
+    outcome = stored(shelf, body, event=f"charge.{body['status']}")
+    if pending:
+        shelf.settle_later(body, shelf.call.fault.then)
+    return outcome
 
 
 def check_refund(params: dict[str, Any]) -> None:
@@ -32,19 +53,17 @@ def refund(shelf: Shelf, params: dict[str, Any]) -> Outcome:
     charge["amount_refunded"] += amount
     charge["refunded"] = charge["amount_refunded"] == charge["amount"]
     shelf.change(charge)
-    body = _new(shelf, "re", "refund", params) | {
+    body = new_body(shelf, "re", "refund", params) | {
         "amount": amount,
         "charge": charge["id"],
         "currency": charge["currency"],
         "payment_intent": intent["id"],
         "status": "succeeded",
     }
-    fails_after = shelf.call.fault.fails_later_seconds
     if shelf.call.fault.processing:
         body["status"] = "pending"
-    if fails_after is not None:
-        data = {"call": shelf.call.document(), "id": body["id"]}
-        shelf.later(fails_after, "fail_refund", data)
+        shelf.settle_later(body, shelf.call.fault.then)
+    shelf.fail_later(body)
     shelf.put(body)
     shelf.effect("refund", body, {"payment_intent": intent["id"]})
     shelf.event("refund.created", body)
@@ -52,31 +71,28 @@ def refund(shelf: Shelf, params: dict[str, Any]) -> Outcome:
     return Outcome(200, body)
 
 
-def fail_refund(shelf: Shelf, identifier: str) -> None:
-    """A refund that had succeeded fails, and its money is back on the charge."""
-    body = shelf.get("refund", identifier)
-    if body is None or body["status"] == "failed":
+def settle(shelf: Shelf, kind: str, identifier: str, status: str) -> None:
+    """What was under way ends in `status`; what had ended well may still fail."""
+    body = shelf.get(kind, identifier)
+    if body is None or body["status"] in (status, "failed", "canceled"):
         return
-    body |= {"status": "failed", "failure_reason": "lost_or_stolen_card"}
+    body["status"] = status
+    if status == "failed":
+        body["failure_reason"] = "lost_or_stolen_card"
+        if kind == "refund":
+            _give_back(shelf, body)
     shelf.change(body)
-    charge = shelf.get("charge", body["charge"])
+    # Stripe says `charge.refund.updated` of refunds of cards, and `refund.updated` of all.
+    shelf.event(f"{kind}.{'failed' if status == 'failed' else 'updated'}", body)
+
+
+def _give_back(shelf: Shelf, refund: dict[str, Any]) -> None:
+    """The money of a refund that failed is on the charge again."""
+    charge = shelf.get("charge", refund["charge"])
     if charge is not None:
-        charge["amount_refunded"] -= body["amount"]
+        charge["amount_refunded"] -= refund["amount"]
         charge["refunded"] = False
         shelf.change(charge)
-    shelf.event("refund.failed", body)
-
-
-def check_customer(params: dict[str, Any]) -> None:
-    take.only(params, _CUSTOMER)
-    take.metadata(params)
-
-
-def customer(shelf: Shelf, params: dict[str, Any]) -> Outcome:
-    body = _new(shelf, "cus", "customer", params)
-    for name in ("name", "email", "description"):
-        body[name] = params.get(name)
-    return _stored(shelf, body)
 
 
 def check_transfer(params: dict[str, Any]) -> None:
@@ -87,10 +103,10 @@ def check_transfer(params: dict[str, Any]) -> None:
 
 
 def transfer(shelf: Shelf, params: dict[str, Any]) -> Outcome:
-    body = _new(shelf, "tr", "transfer", params) | _money(params)
+    body = new_body(shelf, "tr", "transfer", params) | _money(params)
     body |= {"amount_reversed": 0, "reversed": False}
     body |= {name: params.get(name) for name in ("destination", "transfer_group")}
-    return _stored(shelf, body)
+    return stored(shelf, body)
 
 
 def check_payout(params: dict[str, Any]) -> None:
@@ -100,21 +116,26 @@ def check_payout(params: dict[str, Any]) -> None:
 
 
 def payout(shelf: Shelf, params: dict[str, Any]) -> Outcome:
-    body = _new(shelf, "po", "payout", params) | _money(params)
+    body = new_body(shelf, "po", "payout", params) | _money(params)
     body |= {"arrival_date": int(shelf.now) + 86400, "status": "pending"}
-    if not shelf.call.fault.processing:
+    if shelf.call.fault.processing:
+        shelf.settle_later(body, "paid" if shelf.call.fault.then == "succeeded" else "failed")
+    else:
         body["status"] = "paid"
-    return _stored(shelf, body)
+    shelf.fail_later(body)
+    return stored(shelf, body)
 
 
-def _stored(shelf: Shelf, body: dict[str, Any]) -> Outcome:
+def stored(shelf: Shelf, body: dict[str, Any], *, event: str = "") -> Outcome:
+    """Keeps a new object, its effect and its event."""
     shelf.put(body)
     shelf.effect(body["object"], body, {})
-    shelf.event(f"{body['object']}.created", body)
+    shelf.event(event or f"{body['object']}.created", body)
     return Outcome(200, body)
 
 
-def _new(shelf: Shelf, prefix: str, kind: str, params: dict[str, Any]) -> dict[str, Any]:
+def new_body(shelf: Shelf, prefix: str, kind: str, params: dict[str, Any]) -> dict[str, Any]:
+    """What every object has."""
     return {
         "id": new_id(prefix),
         "object": kind,

@@ -18,7 +18,7 @@ from crashlab.provider.faults import Fault
 from crashlab.provider.reading import RESOURCES, limit_of
 from crashlab.provider.shelf import setting
 
-SEARCHABLE = frozenset({"payment_intents", "charges", "customers"})
+SEARCHABLE = frozenset({"payment_intents", "charges", "customers", "invoices", "subscriptions"})
 _CLAUSE = re.compile(
     r"""\s*(-?)(metadata\[(?:"(?:[^"\\]|\\.)*"|'[^']*')\]|[a-z_.]+)\s*(:|<=|>=|<|>|~)\s*"""
     r"""("(?:[^"\\]|\\.)*"|'[^']*'|null|[0-9A-Za-z_.@+-]+)\s*"""
@@ -44,7 +44,12 @@ def answer(
             "SELECT body FROM object WHERE account = ? AND livemode = ? AND kind = ?"
             " AND searchable_at <= ? ORDER BY seq DESC",
             (account.id, account.livemode, RESOURCES[resource][0], time.time()),
-        )
+        ).fetchall()
+        # The index never forgets: what was deleted is shown as it was.
+        rows += connection.execute(
+            "SELECT body FROM buried WHERE account = ? AND livemode = ? AND kind = ?",
+            (account.id, account.livemode, RESOURCES[resource][0]),
+        ).fetchall()
         hits = [body for row in rows if test(body := json.loads(row["body"]))]
     start = int(params.get("page") or 0)
     more = len(hits) > start + limit

@@ -66,6 +66,11 @@ class Shelf:
     def get(self, kind: str, identifier: str) -> dict[str, Any] | None:
         return find(self.connection, self.call.account, kind, identifier)
 
+    def clock_of(self, customer: str | None) -> str | None:
+        """The test clock that a customer, and all that is theirs, lives under."""
+        found = self.get("customer", customer) if customer else None
+        return found.get("test_clock") if found else None
+
     def put(self, body: dict[str, Any]) -> None:
         """Stores a new object; its `object` member says which kind it is."""
         lag = self.call.fault.search_lag_seconds
@@ -88,6 +93,21 @@ class Shelf:
     def change(self, body: dict[str, Any]) -> None:
         self.connection.execute(
             "UPDATE object SET body = ? WHERE id = ?", (json.dumps(body), body["id"])
+        )
+
+    def bury(self, body: dict[str, Any], stub: dict[str, Any]) -> None:
+        """Leaves `stub` in its place. Search goes on showing the object as it was."""
+        self.change(stub)
+        self.connection.execute(
+            "INSERT OR REPLACE INTO buried (id, account, livemode, kind, body)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (
+                body["id"],
+                self.call.account.id,
+                self.call.account.livemode,
+                body["object"],
+                json.dumps(body),
+            ),
         )
 
     def event(self, kind: str, body: dict[str, Any]) -> None:
@@ -128,6 +148,18 @@ class Shelf:
                 self.now,
             ),
         )
+
+    def settle_later(self, body: dict[str, Any], status: str) -> None:
+        """What is under way ends in `status`, where the fault says when."""
+        if self.call.fault.processing_seconds is not None:
+            data = {"call": self.call.document(), "id": body["id"], "kind": body["object"]}
+            self.later(self.call.fault.processing_seconds, "settle", data | {"status": status})
+
+    def fail_later(self, body: dict[str, Any]) -> None:
+        """What has succeeded fails all the same, where the fault says when."""
+        if self.call.fault.fails_later_seconds is not None:
+            data = {"call": self.call.document(), "id": body["id"], "kind": body["object"]}
+            self.later(self.call.fault.fails_later_seconds, "settle", data | {"status": "failed"})
 
     def later(self, seconds: float, kind: str, data: dict[str, Any]) -> int:
         cursor = self.connection.execute(

@@ -1,61 +1,18 @@
-"""From a POST to its answer: faults in front, the key, execution in one commit, faults behind."""
+"""From a write to its answer: faults in front, the key, execution in one commit, faults behind."""
 
 import asyncio
-import re
 import sqlite3
 from collections.abc import Callable
-from typing import Any
 
-from crashlab.provider import forms, idempotency, payment_intents, plain, resources
-from crashlab.provider.answers import Outcome, Refused, error, key_in_use, server_error
+from crashlab.provider import forms, idempotency, plain
+from crashlab.provider.answers import Outcome, key_in_use, server_error
 from crashlab.provider.book import Book
+from crashlab.provider.endpoints import Execute, endpoint
 from crashlab.provider.shelf import Call, Shelf, setting
-
-Check = Callable[[dict[str, Any]], None]
-Execute = Callable[[Shelf, dict[str, Any]], Outcome]
-
-_COLLECTIONS: dict[str, tuple[Check, Execute]] = {
-    "/v1/payment_intents": (payment_intents.check_create, payment_intents.create),
-    "/v1/refunds": (resources.check_refund, resources.refund),
-    "/v1/customers": (resources.check_customer, resources.customer),
-    "/v1/transfers": (resources.check_transfer, resources.transfer),
-    "/v1/payouts": (resources.check_payout, resources.payout),
-}
-_ON_INTENT = re.compile(r"/v1/payment_intents/([A-Za-z0-9_]+)(?:/(confirm|capture|cancel))?")
-_VERBS: dict[str | None, Callable[[Shelf, str, dict[str, Any]], Outcome]] = {
-    None: payment_intents.update,
-    "confirm": payment_intents.confirm,
-    "capture": payment_intents.capture,
-    "cancel": payment_intents.cancel,
-}
-_VERB_CHECKS: dict[str | None, Check] = {
-    None: payment_intents.check_update,
-    "confirm": payment_intents.check_confirm,
-}
-
-
-def endpoint(path: str) -> tuple[Check, Execute]:
-    """What checks and what executes a POST to `path`; raises Refused 404 where nothing does."""
-    if path in _COLLECTIONS:
-        return _COLLECTIONS[path]
-    if path in plain.ENDPOINTS:
-        return (
-            lambda params: plain.check(path, params),
-            lambda shelf, params: plain.perform(shelf, path, params),
-        )
-    match = _ON_INTENT.fullmatch(path)
-    if match is None:
-        message = f"Unrecognized request URL (POST: {path})."
-        raise Refused(404, error("invalid_request_error", message))
-    identifier, verb = match.groups()
-    return (
-        _VERB_CHECKS.get(verb, lambda params: None),
-        lambda shelf, params: _VERBS[verb](shelf, identifier, params),
-    )
 
 
 class Writer:
-    """Executes POSTs. `on_events` is told of each commit's events and of due work."""
+    """Executes writes. `on_events` is told of each commit's events and of due work."""
 
     def __init__(self, book: Book, committed: Callable[[Shelf], None]) -> None:
         self._book = book
@@ -65,7 +22,7 @@ class Writer:
 
     async def answer(self, call: Call) -> tuple[Outcome, dict[str, str]]:
         """The answer and its headers. What is raised (Refused) was kept under no key."""
-        check, execute = endpoint(call.path)
+        check, execute = endpoint(call.method, call.path)
         kind = plain.ENDPOINTS[call.path][0] if call.path in plain.ENDPOINTS else "stripe"
         honours = setting(self._book.reader, f"{kind}_honours_keys", plain.HONOUR_KEYS[kind])
         if not honours or not call.idem_key:
