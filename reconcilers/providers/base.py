@@ -37,7 +37,11 @@ class BadConfig(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigField:
-    """One member of an account's configuration file."""
+    """One member of an account's configuration, in a file or in the console's form.
+
+    `type` is one of str, int, float, bool, dict, list; `choices` bounds what a text may be, and
+    `long` says that it wants more than one line.
+    """
 
     name: str
     help: str
@@ -45,6 +49,28 @@ class ConfigField:
     required: bool = False
     default: Any = None
     type: type = str
+    choices: tuple[str, ...] = ()
+    long: bool = False
+
+    def check(self, value: Any) -> None:
+        """Raise BadConfig, naming the field and never the value, where it does not fit."""
+        number = self.type is float and isinstance(value, int)
+        fits = isinstance(value, self.type) or number
+        if not fits or (isinstance(value, bool) and self.type is not bool):
+            raise BadConfig(f"{self.name}: expected {_KINDS[self.type]} ({self.help})")
+        if self.choices and value not in self.choices:
+            raise BadConfig(f"{self.name}: expected one of {', '.join(self.choices)}")
+
+
+#: What the messages call the types of fields.
+_KINDS: Mapping[type, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict: "a mapping",
+    list: "a list",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,8 +218,7 @@ def parse_config(
             if config_field.required:
                 raise BadConfig(f"{name}: missing ({config_field.help})")
             continue
-        if not isinstance(value, config_field.type) or isinstance(value, bool):
-            raise BadConfig(f"{name}: expected {config_field.type.__name__} ({config_field.help})")
+        config_field.check(value)
         if config_field.secret:
             secrets[name] = str(value)
         else:

@@ -1,117 +1,26 @@
 """What every provider promises, checked for each one that is registered.
 
 A provider's test module makes a subclass of `ProviderContract` and gives it a `bench`: a running
-stand-in with five levers. Everything else is the same for all.
+stand-in with its levers. Everything else is the same for all.
 """
 
-from abc import ABC, abstractmethod
-from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from reconcilers import registry
-from reconcilers.evidence import PROVES_ABSENCE, Look, Outcome
-from reconcilers.providers.base import (
-    AccountAccess,
-    Answer,
-    BadConfig,
-    Provider,
-    Question,
-    parse_config,
-)
+from reconcilers.evidence import PROVES_ABSENCE, Outcome
+from reconcilers.providers.base import AccountAccess, BadConfig, Provider, parse_config
+from tests.providers.bench import Bench, access_of, ask, question
+from tests.providers.contract_failures import FailureContract
 from tests.support.gates import OpenGate
 
-
-class Bench(ABC):
-    """A stand-in for the provider, and how to bend it."""
-
-    kind: str
-    environment = "test"
-    object_kind: str
-
-    @abstractmethod
-    def config(self) -> dict[str, Any]:
-        """A configuration that opens the account."""
-
-    @abstractmethod
-    def wrong_config(self) -> dict[str, Any]:
-        """One whose credentials are not accepted."""
-
-    @abstractmethod
-    def make_effect(self, marker: str) -> str:
-        """Let the call with this marker take effect; the object's id."""
-
-    @abstractmethod
-    def break_reads(self) -> None:
-        """Every read fails from now on, as in an outage."""
-
-    @abstractmethod
-    def mend(self) -> None:
-        """Take every fault back."""
+__all__ = ["Bench", "ProviderContract", "access_of", "ask", "question"]
 
 
-class Asked:
-    """Answers of one `ask`, each question answered exactly once."""
-
-    def __init__(self) -> None:
-        self.by_marker: dict[str, tuple[Look, ...]] = {}
-
-    def look(self, marker: str) -> Look:
-        return self.by_marker[marker][-1]
-
-
-def access_of(provider: Provider, environment: str, document: dict[str, Any]) -> AccountAccess:
-    plain, secrets = parse_config(provider, environment, document)
-    return AccountAccess(
-        id=uuid4(),
-        kind=provider.kind,
-        name="contract",
-        environment=environment,
-        external_id=str(plain.pop("account", "") or ""),
-        config=plain,
-        secrets=secrets,
-    )
-
-
-def question(marker: str, object_kind: str, **changes: Any) -> Question:
-    known: dict[str, Any] = {
-        "operation_id": uuid4(),
-        "marker": marker,
-        "object_kind": object_kind,
-        "window_from": datetime.now(UTC) - timedelta(minutes=1),
-    }
-    return Question(**(known | changes))
-
-
-async def ask(
-    provider: Provider,
-    access: AccountAccess,
-    *questions: Question,
-    gate: OpenGate | None = None,
-    known: dict[str, Any] | None = None,
-) -> Asked:
-    asked = Asked()
-    markers = {each.operation_id: each.marker for each in questions}
-
-    async def deliver(answer: Answer) -> None:
-        marker = markers.pop(answer.operation_id)
-        assert answer.looks
-        asked.by_marker[marker] = answer.looks
-
-    session = provider.open(access, gate or OpenGate())
-    try:
-        await session.ask(questions, known or {}, deliver)
-    finally:
-        await session.close()
-    assert not markers, "some questions were never answered"
-    return asked
-
-
-class ProviderContract:
+class ProviderContract(FailureContract):
     """Subclass it in `test_<kind>.py`, with a fixture `bench`."""
 
     kind: str
@@ -197,29 +106,6 @@ class ProviderContract:
         for marker in markers:
             seen = asked.look(marker).sightings
             assert [each.id for each in seen] == ([ids[marker]] if marker in ids else [])
-
-    async def test_an_outage_is_never_an_empty_answer(self, provider, access, bench):
-        marker = uuid4().hex
-        bench.make_effect(marker)
-        gate = OpenGate()
-        bench.break_reads()
-        try:
-            asked = await ask(provider, access, question(marker, bench.object_kind), gate=gate)
-        finally:
-            bench.mend()
-        for look in asked.by_marker[marker]:
-            assert look.outcome is Outcome.CANNOT_LOOK
-            assert look.reason
-        assert gate.failures
-
-    async def test_refused_credentials_are_permanent_and_name_no_secret(self, provider, bench):
-        marker = uuid4().hex
-        access = access_of(provider, bench.environment, bench.wrong_config())
-        look = (await ask(provider, access, question(marker, bench.object_kind))).look(marker)
-        assert look.outcome is Outcome.CANNOT_LOOK
-        assert look.permanent
-        for secret in access.secrets.values():
-            assert secret not in look.reason
 
     async def test_it_says_who_the_credentials_belong_to(self, provider, access, bench):
         session = provider.open(access, OpenGate())

@@ -24,9 +24,24 @@ FIXTURES = Path(registry.__file__).parent / "providers" / "stripe" / "fixtures"
 STRIPE = registry.provider_of("stripe")
 
 
+_FAULTS: dict[str, dict[str, Any]] = {
+    "refused": {"status": 401},
+    "forbidden": {"status": 403},
+    "throttled": {"status": 429, "retry_after": 1},
+    "outage": {"status": 503},
+    "hang": {"latency_ms": 30_000},
+    "cut": {"drop": "before"},
+}
+
+
 class StripeBench(Bench):
     kind = "stripe"
     object_kind = "payment_intent"
+    absent_id = "pi_never1"
+    cannot_happen = {
+        "garbage": "the simulated provider answers in JSON only",
+        "flood": "the simulated provider's answers end",
+    }
 
     def __init__(self, simulator: SimulatedProvider) -> None:
         self.simulator = simulator
@@ -59,8 +74,11 @@ class StripeBench(Bench):
     def client(self) -> Any:
         return self._client
 
-    def break_reads(self) -> None:
-        self.simulator.fault({"status": 503}, method="GET")
+    def bend(self, fault: str) -> None:
+        self.simulator.fault(_FAULTS[fault], method="GET", path="/v1/*")
+
+    def other_accounts(self) -> list[dict[str, Any]]:
+        return [self.config(account="acct_somebodyelse")]
 
     def mend(self) -> None:
         self.simulator.clear_faults()

@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
 import reconcilers.providers
-from reconcilers import registry
+from reconcilers import accounts, registry
+from reconcilers.models import ProviderAccount
 from reconcilers.providers.base import Gate, Provider, Session
+from tests.support import approving
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,6 +38,9 @@ provider = Dummy()
 '''
 
 
+_CONFIG = "token: tok_0123456789abcdef\n"
+
+
 @pytest.fixture
 def another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(
@@ -47,12 +53,33 @@ def another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     registry.providers.cache_clear()
 
 
-def test_a_new_folder_is_a_new_provider(another_folder):
+@pytest.fixture
+def dummy(another_folder: Path) -> Path:
     (another_folder / "dummy").mkdir()
     (another_folder / "dummy" / "__init__.py").write_text(_DUMMY)
+    return another_folder
+
+
+def test_a_new_folder_is_a_new_provider(dummy):
     assert "dummy" in registry.providers()
     assert registry.provider_of("dummy").title == "Dummy"
     assert "stripe" in registry.providers()
+
+
+@pytest.mark.django_db
+def test_a_new_folder_is_a_choice_of_the_command(dummy, tmp_path):
+    (tmp_path / "config.yaml").write_text(_CONFIG)
+    options = {"environment": "test", "name": "mine", "config": str(tmp_path / "config.yaml")}
+    call_command("create_provider_account", "dummy", **options)
+    account = ProviderAccount.objects.get(name="mine")
+    assert (account.kind, account.config) == ("dummy", {})
+    assert accounts.access_to(account).secrets == {"token": "tok_0123456789abcdef"}
+
+
+@pytest.mark.django_db
+def test_a_new_folder_is_a_choice_of_the_pages(dummy, client):
+    client.force_login(approving.user(role="admin"))
+    assert "Dummy" in client.get("/reconcilers/").content.decode()
 
 
 def test_a_folder_without_a_provider_stops_the_start(another_folder):
