@@ -22,7 +22,12 @@ class ObjectType:
     """One kind of object.
 
     `deletable`: an object may vanish from its list again, so that an empty list is no proof.
-    `statuses` is empty where existing is all there is. `amount` names the member to compare.
+    `statuses` is empty where existing is all there is: `created` and `reached` are one. `caveats`
+    says what a status does not promise. `amount` names the member to compare. `events` are the
+    types that tell of its creation and its ends. `parents` maps the prefix of another object's id
+    to the list filter that takes it; `clock` is the filter that shows what lives under a test
+    clock (`test_clock` itself, or the `customer` who is under one). `grouped`: it has a
+    `transfer_group`, which the caller chooses and lists filter by.
     """
 
     path: str
@@ -32,6 +37,11 @@ class ObjectType:
     searchable: bool = False
     deletable: bool = False
     list_filters: Mapping[str, str] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
+    parents: Mapping[str, str] = field(default_factory=dict)
+    clock: str = ""
+    grouped: bool = False
+    caveats: Mapping[str, str] = field(default_factory=dict)
 
 
 OBJECTS: Final[dict[str, ObjectType]] = {
@@ -39,6 +49,17 @@ OBJECTS: Final[dict[str, ObjectType]] = {
         path="payment_intents",
         prefixes=("pi_",),
         searchable=True,
+        events=(
+            "payment_intent.created",
+            "payment_intent.processing",
+            "payment_intent.succeeded",
+            "payment_intent.payment_failed",
+            "payment_intent.amount_capturable_updated",
+            "payment_intent.canceled",
+        ),
+        parents={"cus_": "customer"},
+        clock="customer",
+        caveats={"requires_capture": "a hold was placed; nothing has been captured"},
         statuses={
             "succeeded": DONE,
             "requires_capture": DONE,
@@ -54,11 +75,18 @@ OBJECTS: Final[dict[str, ObjectType]] = {
         path="charges",
         prefixes=("ch_", "py_"),
         searchable=True,
+        events=("charge.succeeded", "charge.pending", "charge.failed"),
+        parents={"pi_": "payment_intent", "cus_": "customer"},
+        clock="customer",
+        grouped=True,
         statuses={"succeeded": DONE, "pending": OPEN, "failed": NOT},
     ),
     "refund": ObjectType(
         path="refunds",
         prefixes=("re_", "pyr_"),
+        events=("refund.created", "refund.updated", "refund.failed"),
+        parents={"pi_": "payment_intent", "ch_": "charge", "py_": "charge"},
+        caveats={"succeeded": "a refund may still fail up to 30 days later"},
         statuses={
             "succeeded": DONE,
             "pending": OPEN,
@@ -67,10 +95,18 @@ OBJECTS: Final[dict[str, ObjectType]] = {
             "canceled": NOT,
         },
     ),
-    "transfer": ObjectType(path="transfers", prefixes=("tr_",)),
+    "transfer": ObjectType(
+        path="transfers",
+        prefixes=("tr_",),
+        events=("transfer.created", "transfer.updated", "transfer.reversed"),
+        grouped=True,
+        caveats={"reversed": "it was made, and has been reversed since"},
+    ),
     "payout": ObjectType(
         path="payouts",
         prefixes=("po_",),
+        events=("payout.created", "payout.paid", "payout.failed", "payout.canceled"),
+        caveats={"paid": "a payout may still fail within five business days"},
         statuses={
             "paid": DONE,
             "pending": OPEN,
@@ -83,6 +119,16 @@ OBJECTS: Final[dict[str, ObjectType]] = {
         path="subscriptions",
         prefixes=("sub_",),
         searchable=True,
+        events=("customer.subscription.created", "customer.subscription.deleted"),
+        parents={"cus_": "customer"},
+        clock="test_clock",
+        caveats={
+            "incomplete": "it was made; its first payment has about 23 hours",
+            "incomplete_expired": "it was made, and its first payment never came",
+            "canceled": "it was made, and has been canceled since",
+            "past_due": "it exists; its latest invoice is not paid",
+            "unpaid": "it exists; its latest invoice is not paid",
+        },
         amount="",
         # Without this filter the list leaves out canceled ones.
         list_filters={"status": "all"},
@@ -101,12 +147,28 @@ OBJECTS: Final[dict[str, ObjectType]] = {
         path="invoices",
         prefixes=("in_",),
         searchable=True,
+        events=("invoice.created", "invoice.paid", "invoice.voided", "invoice.deleted"),
+        parents={"cus_": "customer", "sub_": "subscription"},
+        clock="customer",
+        caveats={
+            "draft": "it was made, and nothing has been asked of the customer",
+            "open": "it was made, and is not paid",
+            "void": "it was made, and has been voided since",
+            "uncollectible": "it was made, and will not be paid",
+        },
         deletable=True,
         amount="total",
         statuses={"paid": DONE, "draft": OPEN, "open": OPEN, "void": NOT, "uncollectible": NOT},
     ),
     "customer": ObjectType(
-        path="customers", prefixes=("cus_",), searchable=True, deletable=True, amount=""
+        path="customers",
+        prefixes=("cus_",),
+        searchable=True,
+        deletable=True,
+        amount="",
+        events=("customer.created", "customer.deleted"),
+        clock="test_clock",
+        caveats={"deleted": "it was made, and has been deleted since"},
     ),
 }
 
@@ -119,8 +181,21 @@ def kind_of(object_id: str) -> str | None:
     return None
 
 
-def sighting_of(kind: str, body: Mapping[str, Any], *, verified: bool) -> Sighting:
-    """Read one object; a status that this table does not know counts as still open."""
+def marker_of(body: Mapping[str, Any], *, grouped: bool = False) -> str | None:
+    """The text where our key belongs; `grouped` also takes it from the transfer group."""
+    marker = (body.get("metadata") or {}).get(MARKER)
+    if marker is None and grouped:
+        marker = body.get("transfer_group")
+    return marker if isinstance(marker, str) else None
+
+
+def sighting_of(
+    kind: str, body: Mapping[str, Any], *, verified: bool, marker: str | None = None
+) -> Sighting:
+    """Read one object; a status that this table does not know counts as still open.
+
+    `marker` is what is known of it from elsewhere, where the object itself holds none.
+    """
     described = OBJECTS[kind]
     metadata = body.get("metadata") or {}
     status, stage = _status(described, body)
@@ -132,13 +207,13 @@ def sighting_of(kind: str, body: Mapping[str, Any], *, verified: bool) -> Sighti
         kind=kind,
         status=status,
         stage=stage,
-        marker=metadata.get(MARKER),
+        marker=marker_of(body) or marker,
         verified=verified,
         amount_minor=amount if isinstance(amount, int) else None,
         currency=currency.upper() if isinstance(currency, str) and described.amount else None,
         fingerprint=metadata.get(FINGERPRINT),
         mode=mode_of(body),
-        detail=_DETAILS.get(kind, _no_detail)(body),
+        detail=_DETAILS.get(kind, _no_detail)(body) or described.caveats.get(status, ""),
         created_at=datetime.fromtimestamp(created, UTC) if isinstance(created, int) else None,
     )
 

@@ -43,8 +43,17 @@ class StripeProvider(Provider):
             required=True,
         ),
         ConfigField(name="webhook_secret", help="whsec_… of this account's endpoint", secret=True),
+        ConfigField(
+            name="webhook_secret_before",
+            help="whsec_… that still signs beside the new one while it is rolled",
+            secret=True,
+        ),
         ConfigField(name="account", help="acct_…; asked from Stripe where it is not given"),
         ConfigField(name="connected_account", help="acct_… to read on behalf of (Connect)"),
+        ConfigField(
+            name="transfer_group",
+            help="idem_key, where charges and transfers carry our key as their transfer group too",
+        ),
         ConfigField(name="base_url", help="origin of a stand-in for api.stripe.com"),
         ConfigField(name="timeout_seconds", help="for one request, default 15", type=int),
         ConfigField(name="deadline_hours", help="until a person is asked, default 24", type=int),
@@ -61,7 +70,7 @@ class StripeProvider(Provider):
         return {**self.limits, "account": 25.0 if environment == "test" else 80.0}
 
     def ways(self, object_kind: str) -> tuple[Way, ...]:
-        """By id (exact, but silent about other objects), by list, and by search where it exists."""
+        """By id (exact, but silent about other objects), by list, by search, by events."""
         described = OBJECTS.get(object_kind or self.default_object)
         if described is None:
             return ()
@@ -79,6 +88,9 @@ class StripeProvider(Provider):
             ways.append(
                 Way(name="search", lookup_class="C", words=f"Search over {nouns}", lag=SEARCH_LAG)
             )
+        ways.append(
+            Way(name="events", lookup_class="E", words=f"Stripe's log of events about {nouns}")
+        )
         return tuple(ways)
 
     def open(self, access: AccountAccess, gate: Gate) -> Session:
@@ -101,6 +113,11 @@ class StripeProvider(Provider):
             parts = urlsplit(base)
             if parts.scheme not in {"http", "https"} or not parts.hostname:
                 raise BadConfig("base_url: expected an origin, such as http://127.0.0.1:12111")
+        if values.get("transfer_group") not in {None, "idem_key"}:
+            raise BadConfig("transfer_group: expected idem_key, or nothing")
+        for name in ("webhook_secret", "webhook_secret_before"):
+            if not str(values.get(name, "whsec_")).startswith("whsec_"):
+                raise BadConfig(f"{name}: expected whsec_…")
         for name, type_ in (("limits", int | float), ("signed_release_above", int)):
             members = values.get(name, {})
             if not all(isinstance(value, type_) and value >= 0 for value in members.values()):

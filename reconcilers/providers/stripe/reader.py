@@ -1,6 +1,7 @@
 """One GET at a time through the gate, and what each failure of Stripe's means for a look."""
 
 import contextlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ import stripe
 
 from reconcilers.providers.base import AccountAccess, Gate, ProviderError
 from reconcilers.providers.stripe.transport import BoundedClient
+
+#: Stripe's own name of a permission; the rest of its sentence holds part of the key.
+_PERMISSION = re.compile(r"\brak_[a-z0-9_]{1,60}\b")
 
 API_BASE = "https://api.stripe.com"
 
@@ -97,7 +101,7 @@ def _page_of_error(problem: stripe.StripeError) -> Page:
 def _provider_error(problem: stripe.StripeError, path: str) -> ProviderError:
     """Words a person can act on. Never the SDK's own text: a 401's holds part of the key."""
     status = problem.http_status
-    resource = path.split("/", 1)[0]
+    resource = path.removeprefix("test_helpers/").split("/", 1)[0]
     if isinstance(problem, stripe.RateLimitError):
         code = _code(problem)
         kind = "an object is locked" if code == "lock_timeout" else "too many requests"
@@ -107,8 +111,11 @@ def _provider_error(problem: stripe.StripeError, path: str) -> ProviderError:
     if isinstance(problem, stripe.AuthenticationError):
         return ProviderError("401, the secret key is not accepted", permanent=True, status=401)
     if isinstance(problem, stripe.PermissionError):
+        named = _PERMISSION.search(str(problem.user_message or ""))
         return ProviderError(
-            f"403, the key may not read {resource}: give it that permission in Stripe's dashboard",
+            f"403, the key may not read {resource}: give it"
+            f" {f'the permission {named[0]}' if named else 'that permission'}"
+            " in Stripe's dashboard",
             permanent=True,
             status=403,
         )

@@ -11,6 +11,7 @@ from reconcilers.evidence import Look, Outcome, Sighting, Stage
 from reconcilers.providers.base import ProviderError, Question
 from reconcilers.providers.stripe.objects import MARKER, OBJECTS, kind_of, mode_of, sighting_of
 from reconcilers.providers.stripe.reader import Missing, Page, Reader
+from reconcilers.providers.stripe.scopes import parent_filter
 
 #: More hits than this for one marker are read no further: two already are a duplicate.
 MOST_READ_AGAIN: Final = 5
@@ -31,11 +32,13 @@ class _Reading:
 
 
 def readable_ids(question: Question) -> tuple[str, ...]:
-    """The known ids that this provider can read by their prefix."""
+    """The known ids that can be read by their prefix. A parent's is not the effect's own."""
     return tuple(
         object_id
         for object_id in question.object_ids
-        if _ID.fullmatch(object_id) and kind_of(object_id)
+        if _ID.fullmatch(object_id)
+        and kind_of(object_id)
+        and not parent_filter(question.object_kind, object_id)
     )
 
 
@@ -46,13 +49,13 @@ async def look_by_id(reader: Reader, question: Question, account_seen: str) -> L
     pages: list[Page] = []
     error: ProviderError | None = None
     for object_id in readable_ids(question):
-        reading = await _read(reader, object_id)
+        reading = await read_one(reader, object_id)
         error = reading.error or error
         if reading.page is not None:
             pages.append(reading.page)
             if reading.body and not reading.body.get("error"):
                 sightings.append(_sight(reading.body))
-    return _look(
+    return look_of(
         reader,
         question,
         ("get", "A", "GET /v1/{kind}/{id}"),
@@ -80,24 +83,16 @@ async def look_by_search(reader: Reader, question: Question, account_seen: str) 
         )
         pages.append(found)
         for hit in _exact_hits(found, question.marker)[:MOST_READ_AGAIN]:
-            reading = await _read(reader, str(hit["id"]))
-            if reading.page is not None:
-                pages.append(reading.page)
-            if reading.error is not None:
-                error = ProviderError(
-                    f"search shows {hit['id']}, which could not be read again: {reading.error}",
-                    retry_after_seconds=reading.error.retry_after_seconds,
-                )
-                sightings.append(sighting_of(question.object_kind, hit, verified=False))
-            elif reading.body and not reading.body.get("error"):
-                seen = _sight(reading.body)
-                if seen.marker == question.marker:
-                    sightings.append(seen)
+            page, seen, problem = await read_again(reader, question, hit, "search")
+            error = problem or error
+            pages += [page] if page is not None else []
+            if seen is not None and seen.marker == question.marker:
+                sightings.append(seen)
     except ProviderError as problem:
         error = problem
     except Missing:
         error = ProviderError("404, this account has no search", permanent=True, status=404)
-    return _look(
+    return look_of(
         reader,
         question,
         ("search", "C", f"GET /v1/{described.path}/search"),
@@ -108,6 +103,29 @@ async def look_by_search(reader: Reader, question: Question, account_seen: str) 
         error=error,
         exhaustive=True,
     )
+
+
+async def read_again(
+    reader: Reader, question: Question, rumour: Mapping[str, Any], source: str
+) -> tuple[Page | None, Sighting | None, ProviderError | None]:
+    """GET the object that a search or an event told of: what it is now counts, not the rumour.
+
+    Where it cannot be read the sighting is not verified; where it is gone there is none.
+    """
+    reading = await read_one(reader, str(rumour["id"]))
+    if reading.error is not None:
+        seen = sighting_of(question.object_kind, rumour, verified=False, marker=question.marker)
+        problem = ProviderError(
+            f"{source} shows {rumour['id']}, which could not be read again: {reading.error}",
+            retry_after_seconds=reading.error.retry_after_seconds,
+        )
+        return reading.page, seen, problem
+    if not reading.body or reading.body.get("error"):
+        return reading.page, None, None
+    # What was deleted holds no metadata any more: whose it was is known from the rumour alone.
+    marker = question.marker if reading.body.get("deleted") else None
+    kind = kind_of(str(reading.body["id"])) or question.object_kind
+    return reading.page, sighting_of(kind, reading.body, verified=True, marker=marker), None
 
 
 def escaped(text: str) -> str:
@@ -123,7 +141,8 @@ def _exact_hits(found: Page, marker: str) -> list[Mapping[str, Any]]:
     return [body for body in data if (body.get("metadata") or {}).get(MARKER) == marker]
 
 
-async def _read(reader: Reader, object_id: str) -> _Reading:
+async def read_one(reader: Reader, object_id: str) -> _Reading:
+    """GET by id: the object of this very id and mode, or why not."""
     kind = kind_of(object_id)
     if kind is None or not _ID.fullmatch(object_id):
         return _Reading(error=ProviderError(f"{object_id[:40]} is no id that can be read"))
@@ -142,12 +161,12 @@ async def _read(reader: Reader, object_id: str) -> _Reading:
 
 
 def _sight(body: Mapping[str, Any]) -> Sighting:
-    """`_read` has seen to it that the id is one whose kind is known."""
+    """`read_one` has seen to it that the id is one whose kind is known."""
     kind = kind_of(str(body["id"])) or str(body.get("object"))
     return sighting_of(kind, body, verified=True)
 
 
-def _look(
+def look_of(
     reader: Reader,
     question: Question,
     named: tuple[str, str, str],
@@ -159,6 +178,7 @@ def _look(
     error: ProviderError | None,
     exhaustive: bool,
 ) -> Look:
+    """One question's look, from what was read for it. `named`: look-up, class, endpoint."""
     lookup, lookup_class, endpoint = named
     verified = [seen for seen in sightings if seen.verified]
     if verified:

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from reconcilers.evidence import CLOCK_SLACK, Look, Outcome, Stage
 from reconcilers.providers.base import KnownObject, ProviderError, Question
-from reconcilers.providers.stripe.objects import MARKER, OBJECTS, mode_of, sighting_of
+from reconcilers.providers.stripe.objects import OBJECTS, marker_of, mode_of, sighting_of
 from reconcilers.providers.stripe.reader import Missing, Page, Reader
+from reconcilers.providers.stripe.scopes import WHOLE, Scope
 
 PAGE_SIZE: Final = 100
 #: 100,000 objects; a window that is larger is a question asked wrongly.
@@ -29,6 +30,7 @@ class _Pass:
     """What the pages read so far showed."""
 
     kind: str
+    scope: Scope
     started_at: datetime
     hits: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     pages: int = 0
@@ -47,8 +49,8 @@ class _Pass:
                 raise ProviderError(
                     f"the list shows {mode_of(body)} objects to a {mode} key", permanent=True
                 )
-            marker = (body.get("metadata") or {}).get(MARKER)
-            if marker in wanted:
+            marker = marker_of(body, grouped=self.scope.grouped)
+            if marker is not None and marker in wanted:
                 self.hits.setdefault(marker, []).append(body)
         self.pages += 1
         self.rows += len(data)
@@ -63,17 +65,22 @@ async def read_window(
     kind: str,
     questions: Sequence[Question],
     *,
+    scope: Scope = WHOLE,
     control_passed: bool,
     account_seen: str,
     done: Done,
 ) -> None:
-    """Answer every question by the list of one kind of object; `done` is called once for each."""
+    """Answer every question by the list of one kind of object, or a narrower part of it.
+
+    `done` is called once for each.
+    """
     described = OBJECTS[kind]
-    state = _Pass(kind, reader.gate.now())
+    state = _Pass(kind, scope, reader.gate.now())
     open_questions = sorted(questions, key=_window_start, reverse=True)
     wanted = frozenset(question.marker for question in questions)
     params: dict[str, Any] = {
         **described.list_filters,
+        **scope.filters,
         "limit": PAGE_SIZE,
         "created": {"gte": int(_window_start(open_questions[-1]).timestamp())},
     }
@@ -134,7 +141,10 @@ class _Sight:
         self, question: Question, *, complete: bool, problem: ProviderError | None = None
     ) -> Look:
         bodies = self.state.hits.get(question.marker, [])
-        sightings = tuple(sighting_of(self.state.kind, body, verified=True) for body in bodies)
+        sightings = tuple(
+            sighting_of(self.state.kind, body, verified=True, marker=question.marker)
+            for body in bodies
+        )
         if sightings:
             open_effects = any(seen.stage is Stage.IN_FLIGHT for seen in sightings)
             outcome = Outcome.PENDING if open_effects else Outcome.HIT
@@ -147,7 +157,7 @@ class _Sight:
             outcome=outcome,
             started_at=self.state.started_at,
             ended_at=self.reader.gate.now(),
-            endpoint=f"GET /v1/{described.path}",
+            endpoint=self.state.scope.endpoint(described.path),
             reason=self._reason(problem) if outcome is Outcome.CANNOT_LOOK else "",
             retry_after_seconds=problem.retry_after_seconds if problem else None,
             permanent=bool(problem and problem.permanent),
@@ -156,7 +166,7 @@ class _Sight:
             pages=self.state.pages,
             rows=self.state.rows,
             complete=complete,
-            exhaustive=not described.deletable,
+            exhaustive=self.state.scope.exhaustive and not described.deletable,
             covers_from=_window_start(question) if complete else None,
             control_passed=self.control_passed,
             request_id=self.state.last_request,
