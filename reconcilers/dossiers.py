@@ -110,7 +110,7 @@ def _dossier(
         blind = f"This installation has no provider of kind {account.kind}."
     object_kind = now.provider_object or (provider.default_object if provider else "")
     refs = tries.refs | ({known["provider_ref"]} if known["provider_ref"] else set())
-    ways = _ways(provider, object_kind, now, then)
+    ways = _ways(provider, object_kind, now, then, account.config if account else {})
     if provider is not None and not now.marker:
         ways = tuple(way for way in ways if way.name == "get") if refs else ()
         if not ways:
@@ -171,13 +171,19 @@ def _dossier(
 
 
 def _ways(
-    provider: Provider | None, object_kind: str, now: ToolFacts, then: ToolFacts
+    provider: Provider | None,
+    object_kind: str,
+    now: ToolFacts,
+    then: ToolFacts,
+    config: Mapping[str, Any],
 ) -> tuple[Way, ...]:
     if provider is None:
         return ()
-    ways = provider.ways(object_kind)
+    ways = provider.ways_of(object_kind, config)
     if now.lookups:
         ways = tuple(way for way in ways if way.name in now.lookups)
+    else:
+        ways = tuple(way for way in ways if not way.opt_in)
     if not then.is_registered:
         # Nobody had promised then that the marker is set in the call itself: a hit is a hit, and
         # an empty answer says nothing.
@@ -202,6 +208,7 @@ def _question(
         object_ids=tuple(dict.fromkeys([*sorted(facts.reported_ids), *seen])),
         lookups=tool.lookups,
         settles_at=facts.settles_at(),
+        wanted=not facts.closed,
         count_effects=facts.possible_sends >= 2 or facts.state == "COMMITTED",
     )
 

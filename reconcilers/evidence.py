@@ -39,7 +39,7 @@ class Way:
 
     `exhaustive`: the read meets any object of the intent, whatever its id (a GET by an id that
     somebody reported is exact, and says nothing about other objects). `lag` is the documented
-    bound on how far the read is behind the writes.
+    bound on how far the read is behind the writes. `opt_in`: only for tools that name it.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Way:
     words: str
     exhaustive: bool = False
     lag: timedelta = timedelta(0)
+    opt_in: bool = False
 
     @property
     def may_prove_absence(self) -> bool:

@@ -74,7 +74,13 @@ def known_objects(cur: Any, account_id: UUID) -> dict[str, KnownObject]:
         for seen in map(_sighting, _decoded(objects)):
             if seen.created_at is not None and seen.verified:
                 known.setdefault(
-                    seen.kind, KnownObject(kind=seen.kind, id=seen.id, created_at=seen.created_at)
+                    seen.kind,
+                    KnownObject(
+                        kind=seen.kind,
+                        id=seen.id,
+                        created_at=seen.created_at,
+                        marker=seen.marker or "",
+                    ),
                 )
     return known
 

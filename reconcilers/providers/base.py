@@ -88,11 +88,15 @@ class AccountAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownObject:
-    """An object of ours, seen before: it must be visible, or an empty list means nothing."""
+    """An object of ours, seen before: it must be visible, or an empty list means nothing.
+
+    `marker` is the text that its marker field held, empty where the read showed none.
+    """
 
     kind: str
     id: str
     created_at: datetime
+    marker: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +105,8 @@ class Question:
 
     `object_ids` are ids that were reported or seen; `window_from` is the first instant at which
     the call can have been sent; `settles_at` the instant from which an empty answer may count;
-    `count_effects` asks for every object, where one would do otherwise.
+    `count_effects` asks for every object, where one would do otherwise; `wanted` says that the
+    call may still be executed under this key, so that nothing may be done to prevent it.
     """
 
     operation_id: UUID
@@ -112,6 +117,7 @@ class Question:
     lookups: tuple[str, ...] = ()
     settles_at: datetime | None = None
     count_effects: bool = False
+    wanted: bool = True
 
     def allows(self, lookup: str) -> bool:
         """Whether the tool's catalogue entry allows this look-up; none named allows all."""
@@ -189,6 +195,11 @@ class Provider(ABC):
     @abstractmethod
     def ways(self, object_kind: str) -> tuple[Way, ...]:
         """The look-ups for this kind of object, and what each can prove."""
+
+    def ways_of(self, object_kind: str, config: Mapping[str, Any]) -> tuple[Way, ...]:
+        """The look-ups of an account with this configuration, where they depend on it."""
+        del config
+        return self.ways(object_kind)
 
     @abstractmethod
     def open(self, access: AccountAccess, gate: Gate) -> Session:

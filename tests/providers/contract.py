@@ -39,24 +39,27 @@ class ProviderContract(FailureContract):
         for field in provider.fields:
             assert field.help
 
-    def test_its_folder_has_a_readme_that_names_every_field_and_lookup(self, provider, bench):
+    def test_its_folder_has_a_readme_that_names_every_field_and_lookup(
+        self, provider, access, bench
+    ):
         package = import_module(f"reconcilers.providers.{provider.kind}")
         text = (Path(package.__path__[0]) / "README.md").read_text()
         for field in provider.fields:
             assert f"`{field.name}`" in text
-        for way in provider.ways(bench.object_kind):
+        for way in provider.ways_of(bench.object_kind, access.config):
             assert f"`{way.name}`" in text
 
-    def test_its_ways_have_known_classes(self, provider, bench):
-        ways = provider.ways(bench.object_kind)
+    def test_its_ways_have_known_classes(self, provider, access, bench):
+        ways = provider.ways_of(bench.object_kind, access.config)
         assert len({way.name for way in ways}) == len(ways)
         for way in ways:
             assert way.lookup_class in "ABCERTN"
             assert way.words
             assert way.may_prove_absence <= (way.lookup_class in PROVES_ABSENCE)
 
-    def test_an_unknown_kind_of_object_has_no_way_that_proves_absence(self, provider):
-        assert not any(way.may_prove_absence for way in provider.ways("no_such_object"))
+    def test_an_unknown_kind_of_object_has_no_way_that_proves_absence(self, provider, access):
+        ways = provider.ways_of("no_such_object", access.config)
+        assert not any(way.may_prove_absence for way in ways)
 
     def test_it_refuses_unknown_and_missing_fields_by_name(self, provider, bench):
         with pytest.raises(BadConfig, match=r"^surprise: "):

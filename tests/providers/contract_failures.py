@@ -120,15 +120,19 @@ class FailureContract:
     ):
         there, here = uuid4().hex, uuid4().hex
         visible = bench.make_effect(there)
-        for object_id, counts in ((visible, True), (bench.absent_id, False)):
-            known = KnownObject(kind=bench.object_kind, id=object_id, created_at=datetime.now(UTC))
+        ways = provider.ways_of(bench.object_kind, access.config)
+        proving = any(way.may_prove_absence for way in ways)
+        cases = ((visible, there, True), (bench.absent_id, uuid4().hex, False))
+        for object_id, marker, counts in cases:
+            known = KnownObject(
+                kind=bench.object_kind, id=object_id, created_at=datetime.now(UTC), marker=marker
+            )
             asked = await ask(
                 provider,
                 access,
                 question(here, bench.object_kind, settles_at=past()),
                 known={bench.object_kind: known},
             )
-            proving = any(way.may_prove_absence for way in provider.ways(bench.object_kind))
             seen = [look for look in asked.by_marker[here] if may_count(look)]
             assert bool(seen) is (proving and counts)
 
