@@ -98,7 +98,7 @@ def judge(dossier: Dossier, lease: Lease, new_looks: Sequence[Look], now: dateti
     failures = lease.failures + 1 if failed else 0 if tried else lease.failures
     dossier = replace(dossier, facts=replace(dossier.facts, failures=failures))
     looks = dossier.looks
-    verdict = verdicts.judge(dossier.facts, looks, now)
+    verdict = verdicts.judge(dossier.facts, (*looks, *dossier.replays), now)
     return Conclusion(
         dossier=dossier,
         verdict=verdict,

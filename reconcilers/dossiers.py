@@ -9,10 +9,11 @@ from uuid import UUID
 from operations import catalogue
 from operations.catalogue import ToolFacts
 from operations.ids import handle
-from reconcilers import accounts, cadence, findings, queue, registry
+from reconcilers import accounts, cadence, findings, queue, registry, replays, tries
 from reconcilers.evidence import Facts, Look, Way
 from reconcilers.models import ProviderAccount
 from reconcilers.providers.base import Provider, Question
+from reconcilers.tries import Tries
 
 _OPERATIONS: Final = """
 SELECT o.id, o.environment, o.namespace, o.idem_key, o.tool, o.tool_version, o.tool_class, o.state,
@@ -23,15 +24,14 @@ SELECT o.id, o.environment, o.namespace, o.idem_key, o.tool, o.tool_version, o.t
   FROM operations_operation o LEFT JOIN reconcilers_duelook d ON d.operation_id = o.id
  WHERE o.id = ANY(%s)
 """
-_ATTEMPTS: Final = """
-SELECT operation_id, standing, fenced, permit_at, emits_until, provider_ref, http_status, origin
-  FROM operations_attempt WHERE operation_id = ANY(%s) ORDER BY operation_id, number
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dossier:
-    """One operation as the reconciler knows it. `question` is None where nobody can be asked."""
+    """One operation as the reconciler knows it. `question` is None where nobody can be asked.
+
+    `looks` are ours, `replays` the runtime's own sends under the same key, read as evidence.
+    """
 
     operation_id: UUID
     tool: str
@@ -39,6 +39,7 @@ class Dossier:
     verdict_kind: str | None
     facts: Facts
     looks: tuple[Look, ...]
+    replays: tuple[Look, ...]
     account: ProviderAccount | None
     lane: str
     question: Question | None
@@ -49,28 +50,13 @@ class Dossier:
         return handle("op", self.operation_id)
 
 
-@dataclass(frozen=True)
-class _Tries:
-    """What the attempts of one operation say together."""
-
-    emits_until: datetime | None
-    fenced: bool
-    possible_sends: int
-    refs: frozenset[str]
-    http_statuses: tuple[int, ...]
-    hearsay: bool
-
-
-_NO_TRIES: Final = _Tries(None, False, 0, frozenset(), (), False)
-
-
 def load(cur: Any, operation_ids: Sequence[UUID]) -> dict[UUID, Dossier]:
     """The dossiers of these operations; those that do not exist are left out."""
     ids = list(operation_ids)
     cur.execute(_OPERATIONS, (ids,))
     names = [column[0] for column in cur.description]
     rows = cur.fetchall()
-    tries = _load_tries(cur, ids)
+    attempts = tries.load(cur, ids)
     looks = findings.load(cur, ids)
     newest = catalogue.current(cur)
     scopes: dict[tuple[str, str], list[ProviderAccount]] = {}
@@ -85,7 +71,7 @@ def load(cur: Any, operation_ids: Sequence[UUID]) -> dict[UUID, Dossier]:
             then=then,
             now=newest.facts(known["tool"]),
             accounts_here=scopes.get((known["environment"], known["namespace"]), []),
-            tries=tries.get(row[0], _NO_TRIES),
+            attempts=attempts.get(row[0], tries.NONE),
             looks=tuple(looks.get(row[0], ())),
         )
     return dossiers
@@ -97,7 +83,7 @@ def _dossier(
     then: ToolFacts,
     now: ToolFacts,
     accounts_here: list[ProviderAccount],
-    tries: _Tries,
+    attempts: Tries,
     looks: tuple[Look, ...],
 ) -> Dossier:
     # Whom to ask is today's catalogue's business (it may have been mended since); how the call
@@ -109,7 +95,7 @@ def _dossier(
     if account is not None and provider is None:
         blind = f"This installation has no provider of kind {account.kind}."
     object_kind = now.provider_object or (provider.default_object if provider else "")
-    refs = tries.refs | ({known["provider_ref"]} if known["provider_ref"] else set())
+    refs = attempts.refs | ({known["provider_ref"]} if known["provider_ref"] else set())
     ways = _ways(provider, object_kind, now, then, account.config if account else {})
     if provider is not None and not now.marker:
         ways = tuple(way for way in ways if way.name == "get") if refs else ()
@@ -120,7 +106,7 @@ def _dossier(
             )
     lifetime = timedelta(seconds=then.provider_max_seconds)
     if provider is not None:
-        lifetime = provider.request_lifetime(lifetime, tries.http_statuses)
+        lifetime = provider.request_lifetime(lifetime, attempts.http_statuses)
     config = account.config if account else {}
     facts = Facts(
         state=known["state"],
@@ -129,7 +115,7 @@ def _dossier(
         environment=known["environment"],
         first_send_at=known["first_sent_at"] or known["created_at"],
         unknown_since=known["since"] or known["updated_at"],
-        emits_until=tries.emits_until,
+        emits_until=attempts.emits_until,
         lifetime=lifetime,
         deadline_at=known["updated_at"],
         ways=ways if not blind else (),
@@ -142,14 +128,14 @@ def _dossier(
         provider_ref=known["provider_ref"],
         reported_ids=frozenset(refs),
         closed=known["closed"],
-        fenced=tries.fenced,
-        possible_sends=tries.possible_sends,
+        fenced=attempts.fenced,
+        possible_sends=attempts.possible_sends,
         accepts_key=then.accepts_key,
         key_expires_at=known["key_expires_at"],
         key_retention=(
             timedelta(seconds=then.retention_seconds) if then.retention_seconds else None
         ),
-        first_send_is_known=known["first_sent_at"] is not None and not tries.hearsay,
+        first_send_is_known=known["first_sent_at"] is not None and not attempts.hearsay,
         is_compensated=known["compensated"],
         client_timeout_seconds=then.client_timeout_seconds * then.client_tries,
         signed_release_above=_signature_limit(config, known["currency"]),
@@ -164,6 +150,9 @@ def _dossier(
         verdict_kind=known["verdict_kind"],
         facts=facts,
         looks=looks,
+        replays=replays.looks_of(
+            attempts.each, marker=facts.marker, key_expires_at=facts.key_expires_at
+        ),
         account=account if asked else None,
         lane=str(account.id) if account is not None and asked else queue.NO_LANE,
         question=_question(known["id"], facts, object_kind, now, looks) if asked else None,
@@ -226,34 +215,3 @@ def _signature_limit(config: Mapping[str, Any], currency: str | None) -> int | N
         name.upper(): limit for name, limit in (config.get("signed_release_above") or {}).items()
     }
     return limits.get(currency.upper()) if currency else None
-
-
-def _load_tries(cur: Any, ids: list[UUID]) -> dict[UUID, _Tries]:
-    cur.execute(_ATTEMPTS, (ids,))
-    rows: dict[UUID, list[Any]] = {}
-    for operation_id, *values in cur.fetchall():
-        rows.setdefault(operation_id, []).append(values)
-    return {operation_id: _tries(those) for operation_id, those in rows.items()}
-
-
-def _tries(rows: list[Any]) -> _Tries:
-    emits: list[datetime] = []
-    sends, fenced, unknown_end, hearsay = 0, True, False, False
-    refs: set[str] = set()
-    statuses: list[int] = []
-    for standing, is_fenced, permit_at, emits_until, ref, http_status, origin in rows:
-        if ref:
-            refs.add(ref)
-        if standing in {"live", "in_doubt"}:
-            if emits_until is not None:
-                emits.append(emits_until)
-            elif standing == "in_doubt":
-                unknown_end = True
-            if http_status is not None:
-                statuses.append(http_status)
-            fenced = fenced and is_fenced
-            hearsay = hearsay or origin == "hearsay"
-        if standing != "not_sent" and (permit_at is not None or not is_fenced):
-            sends += 1
-    end = None if unknown_end else max(emits, default=None)
-    return _Tries(end, fenced, sends, frozenset(refs), tuple(statuses), hearsay)

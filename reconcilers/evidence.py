@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 #: Classes whose `empty` may take part in a proof of absence (design: reconciliation, "Classes").
+#: A replay (R) is not among them: it proves absence by one answer only, `Look.saved_failure`.
 PROVES_ABSENCE: Final = frozenset({"A", "B", "T"})
 
 #: Seconds of a provider's clock that may differ from ours where a window's start is computed.
@@ -80,7 +81,13 @@ class Sighting:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What one look showed for one operation. Times are the database's clock as far as known."""
+    """What one look showed for one operation. Times are the database's clock as far as known.
+
+    An event (E) or a search (C) names objects: a sighting of theirs is `verified` once the object
+    was read by its id. A tombstone (T) is `empty` where it was accepted; where it was refused the
+    original is there, and is a hit once read. `saved_failure` belongs to replays (R), which only
+    the runtime makes: the provider gave back the definitive failure that it had kept for our key.
+    """
 
     lookup: str
     lookup_class: str
@@ -102,6 +109,7 @@ class Look:
     request_id: str = ""
     sightings: tuple[Sighting, ...] = ()
     answer: bytes | None = None
+    saved_failure: bool = False
 
     @property
     def finished(self) -> bool:

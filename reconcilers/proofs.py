@@ -23,6 +23,9 @@ class Absence:
 
 def counts_towards_absence(facts: Facts, look: Look) -> bool:
     """Whether this one `empty` may take part in a proof: every condition, none by default."""
+    if look.lookup_class == "R":
+        # The provider kept its refusal of the first send and gives it back for our key.
+        return look.outcome is Outcome.EMPTY and look.saved_failure and look.complete
     if look.outcome is not Outcome.EMPTY or look.lookup_class not in PROVES_ABSENCE:
         return False
     if not (look.exhaustive and look.complete and look.control_passed):
@@ -63,8 +66,8 @@ def absence(facts: Facts, looks: Sequence[Look]) -> Absence | None:
         key=lambda look: look.started_at,
     )
     for look in counting:
-        if look.lookup_class == "T":
-            return Absence("T", (look,), None)
+        if look.lookup_class in {"T", "R"}:
+            return Absence(look.lookup_class, (look,), None)
     # Reads are compared with their neighbours: of many close together, the first and the last
     # are far enough apart as soon as their span is.
     if len(counting) >= 2 and counting[-1].started_at - counting[0].started_at >= READS_APART:

@@ -107,6 +107,11 @@ def _absent(facts: Facts, verdict: Verdict, looks: Sequence[Look]) -> str:
         return "It did not happen."
     if proof.lookup_class == "T":
         return "It did not happen, and it never can: its unique key has been taken by a tombstone."
+    if proof.lookup_class == "R":
+        return (
+            f"It did not happen: at {clock(proof.reads[0].started_at)} the same call was sent again"
+            " under its key, and the provider gave back the refusal that it had kept for it."
+        )
     times = " and ".join(clock(look.started_at) for look in proof.reads)
     settled = f" after {clock(proof.settles_at)}" if proof.settles_at else ""
     return (

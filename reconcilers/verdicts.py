@@ -1,7 +1,8 @@
 """What the findings of one operation prove together. Pure: no clock, no database, no network.
 
 The order of the findings never matters, one verified hit beats any number of misses, and
-nothing but classes A, B and T can show absence (design: reconciliation, "Verdicts").
+nothing but classes A, B and T, or a failure that the provider saved under our key, can show
+absence (design: reconciliation, "Verdicts").
 """
 
 from collections.abc import Iterable, Sequence
@@ -175,7 +176,9 @@ def _from_misses(facts: Facts, looks: Sequence[Look], now: datetime) -> Verdict:
         return Verdict(kind="needs_human", code="no_lookup", settles_at=settles_at)
     if now >= facts.deadline_at:
         return Verdict(kind="needs_human", code="deadline", settles_at=settles_at)
-    last = max(looks, key=lambda look: (look.ended_at, look.finished), default=None)
+    # A replay is the runtime's own send: that it was refused is no look of ours that failed.
+    ours = (look for look in looks if look.lookup_class != "R")
+    last = max(ours, key=lambda look: (look.ended_at, look.finished), default=None)
     if last is not None and not last.finished:
         return Verdict(kind="cannot_look", code="last_look_failed", settles_at=settles_at)
     if not any(way.may_prove_absence for way in facts.ways):

@@ -50,7 +50,7 @@ PROVES: Final = {
     "B": "complete list: settles it both ways after the horizon",
     "C": "may be behind: a hit settles it, nothing else does",
     "E": "events: a hit settles it, nothing else does",
-    "R": "a replay is a new request: only the agent makes one",
+    "R": "a write that only the agent makes: a 2xx or a kept failure settles it, nothing else",
     "T": "takes the key: settles it at once",
     "N": "proves nothing",
 }
@@ -75,8 +75,11 @@ def evidence_ladder(op_id: UUID) -> EvidenceLadder | None:
         ways.setdefault(
             name, Way(name=name, lookup_class=newest.lookup_class, words=newest.endpoint or name)
         )
+    rungs = [_rung(facts, way, by_lookup.get(way.name, [])) for way in ways.values()]
+    if dossier.replays:
+        rungs.append(_replays(facts, dossier.replays))
     return EvidenceLadder(
-        rungs=tuple(_rung(facts, way, by_lookup.get(way.name, [])) for way in ways.values()),
+        rungs=tuple(rungs),
         settles_at=facts.settles_at(),
         next_look_at=due.due_at if due else None,
         is_looking=bool(due and due.holder),
@@ -108,9 +111,28 @@ def _rung(facts: Facts, way: Way, seen: Sequence[tuple[Finding, Look]]) -> Rung:
     )
 
 
+def _replays(facts: Facts, looks: Sequence[Look]) -> Rung:
+    """What the runtime was told when it sent the same call again: no look of ours."""
+    newest = looks[-1]
+    return Rung(
+        lookup="replay",
+        lookup_class="R",
+        words="the runtime's own sends under the same key",
+        proves=PROVES["R"],
+        asked=len(looks),
+        last_at=newest.started_at,
+        answer=_answer(newest),
+        horizon_at=None,
+        meaning=_meaning(facts, newest),
+        looks=(),
+    )
+
+
 def _answer(look: Look) -> str:
+    if look.saved_failure:
+        return "the failure that was kept for this key, once more"
     if look.outcome is Outcome.CANNOT_LOOK:
-        return f"could not look: {look.reason}"
+        return f"{'' if look.lookup_class == 'R' else 'could not look: '}{look.reason}"
     if look.outcome is Outcome.EMPTY:
         return "0 objects"
     noun = "object" if len(look.sightings) == 1 else "objects"
