@@ -35,6 +35,7 @@ from operations.claims import Answer, ClaimRequest, Grant
 from operations.documents import Beside
 from operations.errors import DomainError, of_constraint
 from operations.intents import Recorded
+from operations.ledger import soundness
 from operations.naming import Intent
 from operations.rows import LockedOperation
 
@@ -43,8 +44,9 @@ def admit(request: ClaimRequest, runtime: Runtime) -> Answer:
     """Answer a claim: 201 execute, 200 replay, 202 wait; DomainError for every refusal.
 
     What was found out on the way (an incident, a lapse, an end) is committed before a refusal is
-    raised.
+    raised. Nothing is answered while the log is not the one that was published (503).
     """
+    soundness.check_claims()
     intent = naming.describe(request, runtime, catalogue.known())
     if _may_be_plain(intent):
         answer = rows.alone(lambda cur: _admit_plainly(cur, intent, runtime))

@@ -17,6 +17,7 @@ from approvals import (
     audit,
     effects,
     expiry,
+    ledger,
     openness,
     permissions,
     reconsider,
@@ -101,6 +102,7 @@ def start(
 
     `opened` are the paths of folded values that the person opened before signing.
     """
+    ledger.check()
     if verdict not in statements.VERDICTS:
         raise Refused("VALIDATION_ERROR", "A verdict is approve or deny.", pointer="/verdict")
     reason = signing.check_reason(reason)
@@ -142,7 +144,7 @@ def start(
             },
             "reason": {"code": reason_code, "text": reason},
             "display": signing.display_member(shown, coverage),
-            "log": statements.EMPTY_LOG,
+            "log": ledger.seen(cur),
         }
         fingerprint = statements.hex_of(request.args_fingerprint)
         raw = statements.build(statements.DECISION, op.idem_key, fingerprint, predicate)

@@ -6,6 +6,7 @@ from approvals.errors import Refused
 from approvals.models import ApprovalRequest, Decision
 from approvals.quorum import Tally, Vote, tally
 from operations import settling, transitions
+from operations.ledger import waking
 from operations.rows import LockedOperation
 
 
@@ -58,7 +59,11 @@ def apply(
         settling.refuse_gate(cur, op, request.handle, "denied", actor=actor)
     elif counted.met:
         _set_status(cur, request, "approved")
-        settling.grant_gate(cur, op, request.handle, request.expires_at, actor=actor)
+        # Not before the decision is in a published checkpoint: the sequencer opens the gate.
+        settling.grant_gate(
+            cur, op, request.handle, request.expires_at, actor=actor, waiting_on="sealing"
+        )
+    waking.wake(cur)
     return request.status, counted.missing
 
 

@@ -29,6 +29,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "CUSTODY_TOO_LOW": (422, "The key is not strong enough for this rule"),
     "VALIDATION_ERROR": (422, "A field is not valid"),
     "INVALID_POLICY": (422, "The policy is not valid"),
+    "UNAVAILABLE": (503, "Not available until the ledger is put right"),
 }
 
 

@@ -13,6 +13,7 @@ from operations.attempts import AttemptRow, Tries
 from operations.claims import Answer, ClaimRequest, Grant
 from operations.errors import DomainError
 from operations.ids import uuid7
+from operations.ledger import publication
 from operations.naming import Intent
 from operations.rows import LockedOperation
 
@@ -37,6 +38,8 @@ def pass_or_wait(
         token = grants.spend(cur, op, runtime, named.attempt_id or "")
         if token is not None:
             return _execute(cur, op, intent, named, runtime, token)
+        if not publication.is_published(cur, op.id, op.gate_ref or ""):
+            return _wait(cur, op, tries, "await_approval")
     # Nobody was asked yet, or what they said does not hold any more.
     args = request.args
     if op.args_fingerprint != intent.args_fingerprint and op.args_fingerprint is not None:

@@ -3,7 +3,8 @@
 A plain claim mints and spends its grant in its own transaction (`spend`). A tool server asks for
 one (`mint`) and spends it online (`consume`): one conditional UPDATE decides who was first, in the
 transaction that moves the operation to INVOKED. Rows are tombstones and are never purged.
-Lock order: operation, request, grant.
+Nothing is granted before its decisions are in a published checkpoint, nor while the ledger does
+not fit. Lock order: operation, request, grant, epoch.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connection, transaction
 
-from approvals import jws, signing_keys, standing, statements
+from approvals import epochs, jws, ledger, signing_keys, standing, statements
 from approvals.errors import Refused, not_found
 from approvals.models import ApprovalRequest, Grant
 from operations import answers, granting, incidents, rows
@@ -24,14 +25,13 @@ from operations.rows import LockedOperation
 
 VALID_FOR: Final = timedelta(minutes=5)
 
-_EPOCH: Final = "coalesce((SELECT epoch FROM approvals_grantepoch WHERE id = 1), 1)"
-_CONSUME: Final = f"""
+_CONSUME: Final = """
 UPDATE approvals_grant
    SET consumed_at = clock_timestamp(), consumed_claim_id = %s, attempt_number = %s
  WHERE jti = %s AND consumed_at IS NULL AND revoked_at IS NULL
-   AND expires_at > clock_timestamp() AND epoch = {_EPOCH}
+   AND expires_at > clock_timestamp() AND epoch = %s
 RETURNING consumed_at
-"""  # noqa: S608
+"""
 _KILL: Final = """
 UPDATE approvals_grant SET revoked_at = clock_timestamp()
  WHERE request_id = %s AND consumed_at IS NULL AND revoked_at IS NULL
@@ -44,9 +44,10 @@ def spend(cur: Any, op: LockedOperation, runtime: Runtime, claim_id: str) -> str
     Returns the token, which the caller hands to the runtime as proof. None: the approval no
     longer holds (its time is over, a key was compromised, a reviewer left); the caller asks anew.
     """
+    ledger.check()
     request = _locked_request(op.gate_ref)
     now = rows.clock(cur)
-    if request is None or standing.why_it_does_not_hold(op, request, now) is not None:
+    if request is None or standing.why_it_does_not_hold(cur, op, request, now) is not None:
         return None
     cur.execute(_KILL, (request.id,))
     grant = _issue(cur, op, request, runtime, claim_id, now)
@@ -69,6 +70,7 @@ def token_of(cur: Any, approval_id: str | None, attempt_number: int) -> str | No
 
 def mint(runtime: Runtime, approval_id: str, claim_id: str) -> dict[str, Any]:
     """A grant for a tool server; the same claim id gets the same grant for as long as it lives."""
+    ledger.check()
     with transaction.atomic(), connection.cursor() as cur:
         op, request = _locked(cur, runtime, approval_id)
         now = rows.clock(cur)
@@ -76,7 +78,7 @@ def mint(runtime: Runtime, approval_id: str, claim_id: str) -> dict[str, Any]:
         earlier = mine.filter(revoked_at=None).order_by("-issued_at").first()
         if earlier is not None and (earlier.consumed_at is not None or earlier.expires_at > now):
             return _told(earlier)
-        problem = standing.why_it_does_not_hold(op, request, now)
+        problem = standing.why_it_does_not_hold(cur, op, request, now)
         if problem is not None:
             raise problem
         cur.execute(_KILL, (request.id,))
@@ -85,6 +87,7 @@ def mint(runtime: Runtime, approval_id: str, claim_id: str) -> dict[str, Any]:
 
 def consume(runtime: Runtime, jti: str, claim_id: str, args_fingerprint: str) -> dict[str, Any]:
     """Spend a grant: PENDING -> INVOKED and a lease, once. The same claim id, the same receipt."""
+    ledger.check()
     refusal: Refused | None = None
     with transaction.atomic(), connection.cursor() as cur:
         found = Grant.objects.select_related("request").filter(jti=jti).first()
@@ -114,8 +117,7 @@ def _issue(
     claim_id: str,
     now: datetime,
 ) -> Grant:
-    cur.execute(f"SELECT {_EPOCH}")
-    epoch: int = cur.fetchone()[0]
+    epoch = epochs.current(cur)
     jti = handle("grt", uuid7())
     expires_at = min(now + VALID_FOR, request.expires_at)
     args_sha256 = statements.hex_of(request.args_fingerprint)
@@ -153,7 +155,7 @@ def _issue(
 
 
 def _consume(cur: Any, grant: Grant, claim_id: str, attempt_number: int) -> datetime | None:
-    cur.execute(_CONSUME, (claim_id, attempt_number, grant.jti))
+    cur.execute(_CONSUME, (claim_id, attempt_number, grant.jti, epochs.current(cur)))
     row = cur.fetchone()
     return row[0] if row else None
 
@@ -189,7 +191,7 @@ def _refusal(
         return Refused("GRANT_REVOKED", "The grant was revoked.")
     if grant.expires_at <= now:
         return Refused("GRANT_EXPIRED", "The grant is over.")
-    problem = standing.why_it_does_not_hold(op, request, now)
+    problem = standing.why_it_does_not_hold(cur, op, request, now)
     if problem is not None and problem.status not in (410, 412):
         return Refused("GRANT_REVOKED", problem.detail)
     return problem

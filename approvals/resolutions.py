@@ -17,6 +17,7 @@ from approvals import (
     audit,
     decisions,
     dossier,
+    ledger,
     permissions,
     settlement,
     signing,
@@ -30,6 +31,7 @@ from approvals.settlement import Situation
 from approvals.signing import Ceremony, Proof
 from operations import attempts, catalogue, rows, settling, transitions
 from operations.ids import parse_handle
+from operations.ledger import waking
 from operations.rows import LockedOperation
 
 KIND: Final = "resolution"
@@ -82,6 +84,7 @@ def start(
     opened: Collection[str] = (),
 ) -> Ceremony:
     """Build the statement of this choice; raises Refused with what stands in the way."""
+    ledger.check()
     reason = signing.check_reason(reason)
     provider_ref = (provider_ref or "").strip() or None
     with transaction.atomic(), connection.cursor() as cur:
@@ -110,7 +113,7 @@ def start(
             },
             "reason": {"code": reason_code, "text": reason},
             "display": signing.display_member(shown, decisions.coverage_of(shown, opened)),
-            "log": statements.EMPTY_LOG,
+            "log": ledger.seen(cur),
         }
         fingerprint = statements.hex_of(op.args_fingerprint or "") or sha256(b"").hexdigest()
         raw = statements.build(statements.RESOLUTION, op.idem_key, fingerprint, predicate)
@@ -208,6 +211,7 @@ def _carry_out(
 
 
 def _note(cur: Any, op: LockedOperation, resolution: Resolution, *, actor: str) -> None:
+    waking.wake(cur)
     transitions.record_event(
         cur,
         op,

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from approvals import envelopes, keys, sshsig, statements, webauthn, webcrypto
+from approvals import envelopes, keys, ledger, sshsig, statements, webauthn, webcrypto
 from approvals.display import RENDERER, Display
 from approvals.encodings import b64, unb64
 from approvals.errors import Refused
@@ -133,6 +133,7 @@ def verify(pending: PendingStatement, predicate_type: str, answer: object) -> Pr
 
     Locks the key's row first: its counter and its revocation are judged under that lock.
     """
+    ledger.check()
     if pending.key_id is None:
         raise SignatureRefused("credential", "the statement was built for no key")
     key = ReviewerKey.objects.select_for_update(of=("self",)).get(id=pending.key_id)

@@ -1,8 +1,9 @@
-"""The keys that sign grants, behind one Signer: a folder of files now, a KMS by the same shape.
+"""The keys that sign, behind one Signer: folders of files now, a KMS by the same shape.
 
-Each key is an encrypted PKCS#8 file, mode 0600, `grant-<made at>-<digest>.pem`; the newest signs,
-all of them verify, so rotation is a new file now and the removal of the old one later. Keys made
-for development are marked `dev:` in their id and their file, and production refuses them.
+Each key is an encrypted PKCS#8 file, mode 0600, `<purpose>-<made at>-<digest>.pem`; the newest
+signs, all of them verify, so rotation is a new file now and the removal of the old one later. Keys
+made for development are marked `dev:` in their id and their file, and production refuses them.
+Grants and the ledger have folders of their own: only the sequencer needs to reach the ledger's.
 """
 
 import os
@@ -25,8 +26,13 @@ from cryptography.hazmat.primitives.serialization import (
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-PURPOSE: Final = "grant"
+GRANT: Final = "grant"
+LEDGER: Final = "ledger"
 DEV: Final = "dev"
+_HINTS: Final = {
+    GRANT: "manage.py create_signing_key",
+    LEDGER: "manage.py create_ledger_key",
+}
 
 
 class Signer(Protocol):
@@ -55,36 +61,53 @@ class FileSigner:
 
 
 def grant_signer() -> Signer:
-    """The newest key; locally one is made where there is none."""
-    signers = grant_signers()
+    """The newest key for grants; locally one is made where there is none."""
+    return _newest(GRANT)
+
+
+def grant_signers() -> tuple[Signer, ...]:
+    """Every key that may verify a grant, the newest last."""
+    return _signers(GRANT)
+
+
+def ledger_signer() -> Signer:
+    """The newest key for checkpoints. For the sequencer: the web process has no use for it."""
+    return _newest(LEDGER)
+
+
+def folder_of(purpose: str) -> Path:
+    """Where the keys of one purpose lie."""
+    return Path(settings.LEDGER_KEY_DIR if purpose == LEDGER else settings.SIGNING_KEY_DIR)
+
+
+def _newest(purpose: str) -> Signer:
+    signers = _signers(purpose)
     if signers:
         return signers[-1]
     if settings.PRODUCTION:
         raise ImproperlyConfigured(
-            f"no signing key in {settings.SIGNING_KEY_DIR}\n"
-            "  hint: manage.py create_signing_key makes one"
+            f"no signing key in {folder_of(purpose)}\n  hint: {_HINTS[purpose]} makes one"
         )
-    create(dev=True)
-    return grant_signers()[-1]
+    create(purpose, dev=True)
+    return _signers(purpose)[-1]
 
 
-def grant_signers() -> tuple[Signer, ...]:
-    """Every key that may verify, the newest last."""
-    folder = Path(settings.SIGNING_KEY_DIR)
+def _signers(purpose: str) -> tuple[Signer, ...]:
+    folder = folder_of(purpose)
     names = [path.name for path in folder.glob("*.pem")] if folder.is_dir() else []
-    wanted = (f"{PURPOSE}-", f"{DEV}-{PURPOSE}-")
+    wanted = (f"{purpose}-", f"{DEV}-{purpose}-")
     made_at = {name: name.removeprefix(f"{DEV}-") for name in names if name.startswith(wanted)}
     return tuple(_load(folder / name) for name in sorted(made_at, key=made_at.__getitem__))
 
 
-def create(*, dev: bool = False) -> Signer:
+def create(purpose: str = GRANT, *, dev: bool = False) -> Signer:
     """Make a key and write its file; it signs from now on."""
-    folder = Path(settings.SIGNING_KEY_DIR)
+    folder = folder_of(purpose)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = Ed25519PrivateKey.generate()
     made_at = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     mark = f"{DEV}-" if dev else ""
-    path = folder / f"{mark}{PURPOSE}-{made_at}-{_digest(key.public_key())}.pem"
+    path = folder / f"{mark}{purpose}-{made_at}-{_digest(key.public_key())}.pem"
     pem = key.private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(_passphrase())
     )
@@ -102,7 +125,7 @@ def _load(path: Path) -> FileSigner:
     is_dev = path.name.startswith(f"{DEV}-")
     if is_dev and settings.PRODUCTION:
         raise ImproperlyConfigured(
-            f"{path.name} is a development key\n  hint: manage.py create_signing_key, and remove it"
+            f"{path.name} is a development key\n  hint: make one without --dev, and remove it"
         )
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ImproperlyConfigured(f"{path} can be read by others\n  hint: chmod 600")

@@ -1,17 +1,19 @@
 """Whether an approval may be used now: the last look before anything is executed."""
 
 from datetime import datetime
+from typing import Any
 
 from approvals import effects, statements, verification
 from approvals.errors import Refused
 from approvals.models import ApprovalRequest, Decision
 from approvals.refusals import SignatureRefused
 from operations import states
+from operations.ledger import publication
 from operations.rows import LockedOperation
 
 
 def why_it_does_not_hold(
-    op: LockedOperation, request: ApprovalRequest, now: datetime
+    cur: Any, op: LockedOperation, request: ApprovalRequest, now: datetime
 ) -> Refused | None:
     """What stands between a locked operation and its approval; None where it may be used.
 
@@ -36,6 +38,8 @@ def why_it_does_not_hold(
             verification.check_decision(decision, statements.hex_of(request.args_fingerprint))
     except SignatureRefused as error:
         return Refused("GRANT_REVOKED", f"A stored decision does not verify: {error}.")
+    if not publication.is_published(cur, op.id, request.handle):
+        return Refused("NOT_APPROVED", "The decisions are not in a published checkpoint yet.")
     return None
 
 

@@ -55,6 +55,13 @@ SECRET_KEY_FALLBACKS = env.listed("SECRET_KEY_FALLBACKS")
 SIGNING_KEY_DIR = Path(env.text("COUNTERSIGN_SIGNING_KEYS", str(DATA_DIR.path / "keys")))
 SIGNING_KEY_PASSPHRASE = env.text("COUNTERSIGN_SIGNING_PASSPHRASE", COUNTERSIGN_KEYRING[-1])
 
+# What the ledger's checkpoints are signed with: a folder of its own, so that only the sequencer
+# needs to reach it. The newest checkpoint is kept outside the database too, in this file.
+LEDGER_KEY_DIR = Path(env.text("COUNTERSIGN_LEDGER_KEYS", str(DATA_DIR.path / "ledger-keys")))
+LEDGER_CHECKPOINT_FILE = Path(
+    env.text("COUNTERSIGN_LEDGER_CHECKPOINT", str(DATA_DIR.path / "ledger" / "checkpoint"))
+)
+
 # Where it is served ------------------------------------------------------------------------------
 
 PORT = env.integer("PORT", _instance.port if _instance else 8000)

@@ -47,6 +47,8 @@ KINDS: Final[dict[str, Kind]] = {
     "NOT_UNKNOWN": Kind(409, "The operation is not UNKNOWN any more"),
     "NOT_RELEASABLE": Kind(409, "The operation may not be released"),
     "APPROVAL_NOT_OPEN": Kind(409, "The approval is not open any more"),
+    # The ledger
+    "UNAVAILABLE": Kind(503, "Not available until the ledger is put right", True, 30.0),
 }
 
 

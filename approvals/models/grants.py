@@ -45,6 +45,9 @@ class GrantEpoch(models.Model):
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     epoch = models.IntegerField(default=1)
+    cluster = models.TextField(
+        db_default="", help_text="Identity and timeline of the database that it holds in."
+    )
     raised_at = models.DateTimeField(db_default=models.functions.Now())
 
     class Meta:

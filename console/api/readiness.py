@@ -98,9 +98,10 @@ def _migrations() -> str:
 
 @lru_cache(maxsize=1)
 def guards() -> frozenset[str]:
-    """The triggers that the apps' `sql/guards.sql` create: what everything else relies on."""
-    files = (Path(app.path) / "sql" / "guards.sql" for app in apps.get_app_configs())
-    return frozenset(name for file in files if file.exists() for name in _CREATES(file.read_text()))
+    """The triggers that the apps' `sql/*guards.sql` create: what everything else relies on."""
+    folders = (Path(app.path) / "sql" for app in apps.get_app_configs())
+    files = (file for folder in folders for file in folder.glob("*guards.sql"))
+    return frozenset(name for file in files for name in _CREATES(file.read_text()))
 
 
 def _guards() -> str:

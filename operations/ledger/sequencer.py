@@ -4,11 +4,14 @@ A batch is every event visible in this snapshot and not in the one before. Neith
 "older than the oldest running transaction" keeps the order: ids are drawn before their commits,
 and one long transaction would hold up all others. Within a batch events go by id, which is drawn
 after the operation's row is locked, so that an operation's events always stand in their order.
+What is sealed becomes an entry of the Merkle tree in the same transaction.
 """
 
 from typing import Any, Final
 
 from django.db import connection, transaction
+
+from operations.ledger import tree
 
 #: Whoever holds this advisory lock is the sequencer; a second one waits its turn.
 _LOCK: Final = 0x5EA1
@@ -58,7 +61,7 @@ SELECT now::text, pg_snapshot_xmax(%s::pg_snapshot) > pg_snapshot_xmax(now)
 
 
 def run_once() -> int:
-    """Seal what has committed since the last time; how many events that were.
+    """Seal what has committed since the last time and grow the tree; how many events that were.
 
     Safe beside another sequencer: one seals, the other finds nothing to do (0).
     """
@@ -74,7 +77,18 @@ def run_once() -> int:
         seal = _SEAL.format(batch=_UNSEALED if is_other_cluster else _SINCE)
         cur.execute(seal, {"before": before, "now": now, "last": last})
         sealed: int = cur.fetchone()[0]
-        return sealed
+        return tree.grow(cur) or sealed
+
+
+def is_mine(cur: Any) -> bool:
+    """Whether this transaction is the sequencer's, from now until it ends."""
+    cur.execute("SELECT pg_try_advisory_xact_lock(%s)", (_LOCK,))
+    return bool(cur.fetchone()[0])
+
+
+def take(cur: Any) -> None:
+    """Be the sequencer until this transaction ends, as soon as the other one pauses."""
+    cur.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
 def mark_swept() -> None:

@@ -201,6 +201,11 @@ class Standing(models.Model):
                 & models.Q(due_at__isnull=False),
                 name="standing_by_window_end",
             ),
+            models.Index(
+                fields=["operation"],
+                condition=models.Q(waiting_on="sealing"),
+                name="standing_waits_for_sealing",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from approvals import decisions
 from approvals.models import ApprovalRequest
 from operations import catalogue, closing, intents, naming, rows, states
 from operations.models import Operation
-from tests.support import approving, claiming
+from tests.support import approving, claiming, sealing
 from tests.support.approving import Person
 from tests.support.claiming import MAIL, SAFE, Agent, refused
 
@@ -25,13 +25,15 @@ def agent() -> Agent:
 
 def decide(someone: Person, approval_id: str, verdict: str = "approve") -> Any:
     ceremony = decisions.start(someone.user, someone.session, approval_id, verdict, key=someone.key)
-    return decisions.finish(
+    decided = decisions.finish(
         someone.user,
         someone.session,
         ceremony.statement_id,
         someone.sign(ceremony),
         approval_id=approval_id,
     )
+    sealing.seal()
+    return decided
 
 
 def approved(agent: Agent, **said: Any) -> tuple[Any, Any]:

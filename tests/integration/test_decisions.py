@@ -30,7 +30,9 @@ def test_one_passkey_approval_opens_the_gate(tmp_path: Path) -> None:
     assert not document["used"]
     assert approving.stock_verify(document["decisions"][0], tmp_path)
     events = Event.objects.filter(operation=asked.op_id).order_by("version")
-    assert [event.type for event in events][-2:] == ["approval.decided", "operation.gate_granted"]
+    assert [event.type for event in events][-3:] == [
+        "approval.decided", "operation.gate_granted", "operation.gate_sealed",
+    ]  # fmt: skip
 
 
 def test_a_denial_ends_the_operation() -> None:

@@ -8,7 +8,7 @@ from approvals import decisions, grants
 from approvals.errors import Refused
 from operations.models import Event
 from tests.integration.test_decisions_at_once import together
-from tests.support import approving
+from tests.support import approving, sealing
 from tests.support.committed import _django_db_helper  # noqa: F401
 
 pytestmark = pytest.mark.django_db
@@ -20,6 +20,7 @@ def test_n58_of_forty_consumers_exactly_one_gets_a_receipt() -> None:
     decisions.finish(
         reviewer.user, "s", ceremony.statement_id, reviewer.sign(ceremony), approval_id=asked.id
     )
+    sealing.seal()
     granted = grants.mint(asked.runtime, asked.id, "c0")
 
     def consume(claim_id: str) -> Any:

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from operations.ledger import sequencer
+from operations.ledger import sequencer, soundness
 from tests.support.committed import _django_db_helper  # noqa: F401
 from tests.support.records import key_of, record, report, runtime
 
@@ -32,6 +32,7 @@ _EVENT = """INSERT INTO operations_event (environment, namespace, type, actor, d
 def _from_the_beginning() -> Iterator[None]:
     with connection.cursor() as cur:
         cur.execute("DELETE FROM operations_sequencerstate")
+    soundness.forget()
     yield
     with connection.cursor() as cur:
         cur.execute("DELETE FROM operations_sequencerstate")
@@ -187,7 +188,7 @@ _MOVE_UNSAID = """UPDATE operations_operation
         (_MOVE_UNSAID, "state INVOKED"),
         ("UPDATE operations_operation SET version = version + 1", "version 3"),
         ("DELETE FROM operations_event WHERE version = 1", "events"),
-        ("DELETE FROM operations_sealedevent WHERE seq = 1", "sealed sequence"),
+        ("DELETE FROM operations_sealedevent WHERE seq = 1", "entry #1"),
         ("DELETE FROM operations_standing", "open table"),
     ],
 )

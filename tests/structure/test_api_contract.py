@@ -75,7 +75,7 @@ def test_routes_are_found_by_whole_segments():
 
 
 def test_readiness_asks_for_the_triggers_of_every_app():
-    sql = "".join(path.read_text() for path in ROOT.glob("*/sql/guards.sql"))
+    sql = "".join(path.read_text() for path in ROOT.glob("*/sql/*guards.sql"))
     written = set(re.findall(r"TRIGGER\s+(\w+)\s+(?:BEFORE|AFTER|INSTEAD)", sql))
     assert {"operations_event_append_only", "decision_keep"} <= written
     assert guards() == written

@@ -10,7 +10,7 @@ from approvals import decisions
 from approvals.errors import Refused
 from approvals.models import ApprovalRequest
 from approvals.signing import Ceremony
-from tests.support import approving
+from tests.support import approving, sealing
 
 
 def begin(asked: approving.Asked, who: approving.Person, verdict: str = "approve") -> Ceremony:
@@ -18,9 +18,11 @@ def begin(asked: approving.Asked, who: approving.Person, verdict: str = "approve
 
 
 def end(asked: approving.Asked, who: approving.Person, ceremony: Ceremony, answer: Any) -> Any:
-    return decisions.finish(
+    decided = decisions.finish(
         who.user, who.session, ceremony.statement_id, answer, approval_id=asked.id
     )
+    sealing.seal()
+    return decided
 
 
 def decide(asked: approving.Asked, who: approving.Person, verdict: str = "approve") -> Any:

@@ -15,7 +15,7 @@ from operations.errors import DomainError
 from operations.models import Operation
 from reconcilers.evidence import Outcome, Sighting, Stage
 from reconcilers.models import ProviderAccount
-from tests.support import approving
+from tests.support import approving, sealing
 from tests.support.approving import BrowserKey
 from tests.support.seed import (
     admit,
@@ -198,6 +198,7 @@ def _approvals(seeded: Seeded) -> None:
         decisions.finish(
             reviewer, approving.SESSION, ceremony.statement_id, answer, approval_id=asked.handle
         )
+        sealing.seal()
         ops[name].refresh_from_db()
 
 

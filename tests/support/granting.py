@@ -7,7 +7,7 @@ import pytest
 
 from approvals import admission, decisions, grants, reading
 from approvals.errors import Refused
-from tests.support import approving
+from tests.support import approving, sealing
 
 
 def approved(**changes: Any) -> approving.Asked:
@@ -18,9 +18,11 @@ def approved(**changes: Any) -> approving.Asked:
 
 def approve(asked: approving.Asked, who: approving.Person, verdict: str = "approve") -> Any:
     ceremony = decisions.start(who.user, who.session, asked.id, verdict, key=who.key)
-    return decisions.finish(
+    decided = decisions.finish(
         who.user, who.session, ceremony.statement_id, who.sign(ceremony), approval_id=asked.id
     )
+    sealing.seal()
+    return decided
 
 
 def claim(asked: approving.Asked, **changes: Any) -> Any:

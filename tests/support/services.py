@@ -94,8 +94,12 @@ def _begin() -> Services:
     return services
 
 
-def _own_redis_database() -> None:
+def _own_places() -> None:
     # Databases of Postgres are per worker by pytest-django; Valkey has sixteen, told by number.
+    # What is kept outside a database is kept for each of them.
+    name = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    kept = Path(os.environ["DATA_DIR"]) / f"ledger-{name}" / "checkpoint"
+    os.environ["COUNTERSIGN_LEDGER_CHECKPOINT"] = str(kept)
     worker = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
     if worker:
         number = (int(worker.group()) + 1) % 16
@@ -108,7 +112,7 @@ def pytest_load_initial_conftests() -> Generator[None, object, object]:
     global _services
     if _MARK not in os.environ:
         _services = _begin()
-    _own_redis_database()
+    _own_places()
     return (yield)
 
 
