@@ -27,7 +27,7 @@ def is_published(cur: Any, op_id: UUID, approval: str) -> bool:
     """Whether every decision on an approval stands in a checkpoint that anybody may have seen."""
     cur.execute(_UNPUBLISHED, (op_id, _DECIDED, approval))
     decided, unpublished = cur.fetchone()
-    return decided > 0 and unpublished == 0
+    return bool(decided > 0 and unpublished == 0)
 
 
 def open_gates() -> int:

@@ -55,7 +55,8 @@ class Command(BaseCommand):
             except (DatabaseError, InterfaceError, psycopg.Error) as error:
                 log.warning("the database did not answer (%s); trying again", type(error).__name__)
                 connection.close()
-                ear = _hang_up(ear)
+                _hang_up(ear)
+                ear = None
                 stop.wait(_PAUSE_SECONDS)
         _hang_up(ear)
         connection.close()
