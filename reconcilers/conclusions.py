@@ -20,7 +20,17 @@ from django.db import Error, InterfaceError, OperationalError, transaction
 from operations import incidents, rows, settling
 from operations.actors import RECONCILER
 from operations.errors import DomainError, StateConflict
-from reconcilers import cadence, dossiers, exits, findings, queue, schedules, telling, verdicts
+from reconcilers import (
+    cadence,
+    dossiers,
+    exits,
+    findings,
+    later_facts,
+    queue,
+    schedules,
+    telling,
+    verdicts,
+)
 from reconcilers.dossiers import Dossier
 from reconcilers.evidence import Look
 from reconcilers.exits import Exit
@@ -175,6 +185,8 @@ def _settle(
         _hold(cur, concluded, schedule)
     elif concluded.exit.incident:
         _open_incident(cur, concluded)
+    elif dossier.facts.state == "COMMITTED":
+        later_facts.note(cur, dossier, told.looks)
     if listener is not None:
         transaction.on_commit(partial(listener, concluded, state))
     counts[concluded.exit.move if state != "UNKNOWN" else concluded.verdict.kind] += 1

@@ -71,7 +71,7 @@ def known_objects(cur: Any, account_id: UUID) -> dict[str, KnownObject]:
     cur.execute(_KNOWN, (account_id,))
     known: dict[str, KnownObject] = {}
     for (objects,) in cur.fetchall():
-        for seen in map(_sighting, _decoded(objects)):
+        for seen in map(sighting_of, _decoded(objects)):
             if seen.created_at is not None and seen.verified:
                 known.setdefault(
                     seen.kind,
@@ -100,11 +100,12 @@ def _look(values: dict[str, Any]) -> Look:
     objects = _decoded(values.pop("objects_seen"))
     return Look(
         **values | {"outcome": Outcome(values["outcome"])},
-        sightings=tuple(map(_sighting, objects)),
+        sightings=tuple(map(sighting_of, objects)),
     )
 
 
-def _sighting(members: dict[str, Any]) -> Sighting:
+def sighting_of(members: dict[str, Any]) -> Sighting:
+    """A sighting as `asdict` and JSON made it."""
     created_at = members["created_at"]
     return Sighting(
         **members

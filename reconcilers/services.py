@@ -2,29 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db import connection, transaction
 
-from operations import catalogue, rows, states
-from reconcilers import accounts, engine, queue
+from operations import rows
+from reconcilers import asking, engine, queue
 from reconcilers.conclusions import conclude
 from reconcilers.models import ProviderAccount
 
 __all__ = ["AskedAgain", "ask_again", "conclude", "look", "pause_account", "resume_account"]
 
-#: People press twice: a look that is being made answers for both.
-_ASK: Final = """
-INSERT INTO reconcilers_duelook AS due
-    (operation_id, lane, purpose, due_at, since, fence, looks, failures, strikes, holder, asked_by)
-VALUES (%(op)s, %(lane)s, %(purpose)s, clock_timestamp(), clock_timestamp(), 0, 0, 0, 0, '',
-        %(actor)s)
-ON CONFLICT (operation_id) DO UPDATE
-   SET due_at = clock_timestamp(), asked_by = excluded.asked_by, lane = excluded.lane,
-       purpose = CASE WHEN due.purpose = 'rest' THEN excluded.purpose ELSE due.purpose END
-RETURNING due_at, leased_until >= clock_timestamp()
-"""
 _LANE_DUE: Final = """
 UPDATE reconcilers_duelook SET due_at = clock_timestamp()
  WHERE lane = %s AND due_at IS NOT NULL AND purpose = 'settle'
@@ -47,14 +36,11 @@ def ask_again(op_id: UUID, *, actor: str) -> AskedAgain | None:
     None where there is no such operation.
     """
     with transaction.atomic(), connection.cursor() as cur:
-        op = rows.read(cur, op_id=op_id)
-        if op is None:
-            return None
-        lane = _lane_of(cur, op)
-        purpose = "settle" if op.state == states.UNKNOWN else "recheck"
-        cur.execute(_ASK, {"op": op_id, "lane": lane, "purpose": purpose, "actor": actor})
-        due_at, is_looking = cur.fetchone()
-    return AskedAgain(due_at, bool(is_looking), lane != queue.NO_LANE)
+        asked = asking.ask_for(cur, [op_id], actor=actor).get(op_id)
+    if asked is None:
+        return None
+    due_at, is_looking, lane = asked
+    return AskedAgain(due_at, is_looking, lane != queue.NO_LANE)
 
 
 def look(op_id: UUID, *, actor: str, seconds: float = 15.0) -> dict[str, int]:
@@ -78,10 +64,3 @@ def resume_account(account_id: UUID, *, actor: str) -> None:
     with transaction.atomic(), connection.cursor() as cur:
         ProviderAccount.objects.filter(pk=account_id).update(paused_at=None)
         cur.execute(_LANE_DUE, (str(account_id),))
-
-
-def _lane_of(cur: Any, op: rows.LockedOperation) -> str:
-    facts = catalogue.current(cur).facts(op.tool)
-    here = list(ProviderAccount.objects.filter(environment=op.environment, namespace=op.namespace))
-    account, _ = accounts.resolve(here, reconciler=facts.reconciler, provider=facts.provider)
-    return str(account.id) if account else queue.NO_LANE

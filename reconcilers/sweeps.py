@@ -1,15 +1,12 @@
 """Sweeps make certain what hints make quick: no UNKNOWN without a due look, no slot run twice."""
 
 import json
-from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
 
-from operations import catalogue
-from reconcilers import accounts, cadence, queue
-from reconcilers.models import ProviderAccount
+from reconcilers import asking, cadence, inbox
 
 _MISSING: Final = """
 SELECT s.operation_id, s.environment, s.namespace, s.tool
@@ -99,6 +96,7 @@ def finished(name: str, counts: dict[str, int]) -> None:
 def run_once(*, limit: int = 2000) -> dict[str, int]:
     """One sweep; counts of what was put on the queue."""
     counts = {"missing": enqueue_missing(limit=limit), "recounts": 0}
+    counts |= inbox.run_once()
     if take_slot(RECOUNT, _RECOUNT_EVERY_SECONDS, scheduler="sweep"):
         counts["recounts"] = enqueue_recounts(limit=limit)
         finished(RECOUNT, {"recounts": counts["recounts"]})
@@ -122,7 +120,7 @@ def enqueue_recounts(*, limit: int = 2000, look_back_seconds: int = _LOOK_BACK_S
 def _enqueue(cur: Any, rows: list[Any], purpose: str, delay_seconds: float) -> int:
     if not rows:
         return 0
-    lanes = _lanes(
+    lanes = asking.lanes_of(
         cur, {(environment, namespace, tool) for _, environment, namespace, tool in rows}
     )
     ids: list[UUID] = [row[0] for row in rows]
@@ -130,23 +128,3 @@ def _enqueue(cur: Any, rows: list[Any], purpose: str, delay_seconds: float) -> i
         _ENQUEUE, (purpose, delay_seconds, ids, [lanes[row[1], row[2], row[3]] for row in rows])
     )
     return int(cur.rowcount)
-
-
-def _lanes(cur: Any, wanted: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
-    """The lane of each (environment, namespace, tool): its account, or the lane of none."""
-    tools = catalogue.current(cur)
-    here: dict[tuple[str, str], list[ProviderAccount]] = {}
-    for account in ProviderAccount.objects.all():
-        here.setdefault((account.environment, account.namespace), []).append(account)
-    lanes = {}
-    for environment, namespace, tool in wanted:
-        facts = tools.facts(tool)
-        chosen, _ = accounts.resolve(
-            here.get((environment, namespace), []),
-            reconciler=facts.reconciler,
-            provider=facts.provider,
-        )
-        lanes[environment, namespace, tool] = (
-            str(chosen.id) if chosen is not None else queue.NO_LANE
-        )
-    return lanes

@@ -26,7 +26,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 #: Below these prefixes every address is the API's, so that an unknown one is a problem document.
-_OWN: Final = ("/api/", "/v1/", "/.well-known/")
+_OWN: Final = ("/api/", "/v1/", "/.well-known/", "/hooks/")
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}").fullmatch
 _COMMON_HEADERS: Final = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 

@@ -123,7 +123,8 @@ class Shelf:
             "type": kind,
         }
         self.put(event)
-        self.events.append(event)
+        # As it was at this moment: the object changes under its later events.
+        self.events.append(json.loads(json.dumps(event)))
 
     def effect(self, kind: str, body: dict[str, Any], details: dict[str, Any]) -> None:
         """Books that something happened in the world. Nothing in here ever takes one back."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 from reconcilers.evidence import Look, Way
+from reconcilers.providers.hooks import Hook, NoHooks
 
 
 class ProviderError(Exception):
@@ -207,6 +208,14 @@ class Provider(ABC):
 
     def check_account(self, environment: str, values: Mapping[str, Any]) -> None:  # noqa: B027
         """Raise BadConfig where complete and well-typed values still cannot be right."""
+
+    def read_hook(self, access: AccountAccess, headers: Mapping[str, str], body: bytes) -> Hook:
+        """Verify and read a message to this account's address (design: the API, "Webhooks").
+
+        `headers` in lower case, `body` as it came. Raises HookRefused where the signature does
+        not hold, NoHooks where this provider sends nothing.
+        """
+        raise NoHooks(f"{self.title} sends no messages that this console reads")
 
     def request_lifetime(self, configured: timedelta, http_statuses: Iterable[int]) -> timedelta:
         """L: how long after `t_emit` the provider may still act, given what attempts were told."""

@@ -8,6 +8,7 @@ from operations.errors import KINDS as OPERATION_KINDS
 #: What the gateway itself answers.
 OWN: Final[dict[str, int]] = {
     "MALFORMED_JSON": 400,
+    "INVALID_SIGNATURE": 400,
     "UNAUTHENTICATED": 401,
     "SCOPE_MISSING": 403,
     "NOT_FOUND": 404,

@@ -30,6 +30,30 @@ REST: Final[Described] = {
         media="text/html",
         answers={200: ("HTML.", {"type": "string"}, None)},
     ),
+    ("POST", "/hooks/{kind}/{account}"): Words(
+        summary="A provider's signed message",
+        group="Webhooks",
+        says="The signature is checked over the raw body; what holds is stored and answered before "
+        "it is worked on. `standing` says what it is: `received`, `repeated`, `not_ours`, "
+        "`wrong_mode`, `wrong_account` or `unreadable`.",
+        body={"type": "object", "description": "As the provider sends it."},
+        answers={
+            200: (
+                "Stored.",
+                {
+                    "type": "object",
+                    "required": ["event", "standing", "times"],
+                    "properties": {
+                        "event": TEXT,
+                        "standing": TEXT,
+                        "times": {"type": "integer"},
+                    },
+                },
+                {"event": "evt_1", "standing": "received", "times": 1},
+            )
+        },
+        problems=("INVALID_SIGNATURE", "NOT_FOUND", "UNAVAILABLE"),
+    ),
     ("GET", "/healthz"): Words(
         summary="Is this process up?",
         group="Health",

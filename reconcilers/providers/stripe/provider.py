@@ -14,6 +14,8 @@ from reconcilers.providers.base import (
     Provider,
     Session,
 )
+from reconcilers.providers.hooks import Hook
+from reconcilers.providers.stripe import hooks
 from reconcilers.providers.stripe.objects import OBJECTS
 from reconcilers.providers.stripe.reader import mode_of_key
 from reconcilers.providers.stripe.session import StripeSession
@@ -124,6 +126,10 @@ class StripeProvider(Provider):
                 raise BadConfig(f"{name}: expected numbers that are not negative")
         if not all(rate > 0 for rate in values.get("limits", {}).values()):
             raise BadConfig("limits: expected rates above zero")
+
+    def read_hook(self, access: AccountAccess, headers: Mapping[str, str], body: bytes) -> Hook:
+        """A signed event of `/hooks/stripe/<account>`."""
+        return hooks.read(access, headers, body)
 
     def request_lifetime(self, configured: timedelta, http_statuses: Iterable[int]) -> timedelta:
         """After a 500, a day: Stripe may still roll the request forward."""
