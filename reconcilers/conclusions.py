@@ -20,20 +20,11 @@ from django.db import Error, InterfaceError, OperationalError, transaction
 from operations import incidents, rows, settling
 from operations.actors import RECONCILER
 from operations.errors import DomainError, StateConflict
-from reconcilers import (
-    cadence,
-    dossiers,
-    exits,
-    findings,
-    later_facts,
-    queue,
-    schedules,
-    telling,
-    verdicts,
-)
+from reconcilers import cadence, dossiers, exits, findings, queue, schedules, telling, verdicts
 from reconcilers.dossiers import Dossier
 from reconcilers.evidence import Look
 from reconcilers.exits import Exit
+from reconcilers.later_facts import note_later_facts
 from reconcilers.providers.base import Answer
 from reconcilers.queue import Lease, Schedule
 from reconcilers.verdicts import Verdict
@@ -186,7 +177,7 @@ def _settle(
     elif concluded.exit.incident:
         _open_incident(cur, concluded)
     elif dossier.facts.state == "COMMITTED":
-        later_facts.note(cur, dossier, told.looks)
+        note_later_facts(cur, dossier, told.looks)
     if listener is not None:
         transaction.on_commit(partial(listener, concluded, state))
     counts[concluded.exit.move if state != "UNKNOWN" else concluded.verdict.kind] += 1

@@ -17,7 +17,7 @@ from reconcilers.evidence import Look, Sighting
 _FAILED: Final = "failed"
 
 
-def note(cur: Any, dossier: Dossier, looks: Sequence[Look]) -> None:
+def note_later_facts(cur: Any, dossier: Dossier, looks: Sequence[Look]) -> None:
     """Note the newest status of the object that a COMMITTED operation rests on, where it moved."""
     seen = _newest(dossier.facts.provider_ref, looks)
     if seen is None or not seen.status:
