@@ -119,7 +119,11 @@ class TemporalServer(_Servicer):  # type: ignore[misc]
     """Serves one namespace on a free port of this machine."""
 
     def __init__(
-        self, *, namespace: str = "orders", api_key: str = "key-of-the-reconciler"
+        self,
+        *,
+        namespace: str = "orders",
+        api_key: str = "key-of-the-reconciler",
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
         self.namespace, self.api_key = namespace, api_key
         self.namespace_id = str(uuid.uuid4())
@@ -133,7 +137,11 @@ class TemporalServer(_Servicer):  # type: ignore[misc]
         self.calls: list[str] = []
         self._server = grpc.server(ThreadPoolExecutor(16), interceptors=[_Garbage(self)])
         add_WorkflowServiceServicer_to_server(self, self._server)
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self.port = (
+            self._server.add_insecure_port("127.0.0.1:0")
+            if credentials is None
+            else self._server.add_secure_port("127.0.0.1:0", credentials)
+        )
 
     @property
     def target(self) -> str:
@@ -214,7 +222,7 @@ class TemporalServer(_Servicer):  # type: ignore[misc]
         if fault is not None:
             context.abort(fault, "a fault of the test, which no page may show")
         sent = dict(context.invocation_metadata()).get("authorization", "")
-        if sent != f"Bearer {self.api_key}":
+        if self.api_key and sent != f"Bearer {self.api_key}":
             context.abort(grpc.StatusCode.UNAUTHENTICATED, f"bad key {sent}")
         if namespace is not None and namespace != self.namespace:
             self._not_found(context, NamespaceNotFoundFailure(namespace=namespace))

@@ -48,6 +48,9 @@ def _of_code(code: RPCStatusCode, namespace: str) -> ProviderError:
         )
     if code is RPCStatusCode.DEADLINE_EXCEEDED:
         return ProviderError("no answer in time")
+    if code is RPCStatusCode.CANCELLED:
+        # Nobody cancels here but the transport: a frontend that refuses our certificate hangs up.
+        return ProviderError("the connection to the frontend broke")
     return ProviderError(f"the frontend failed ({code.name})", status=503)
 
 
