@@ -56,6 +56,7 @@ class Lines:
 
     @contextlib.asynccontextmanager
     async def _opened(self, user: str, password: str, *, read_only: bool) -> AsyncIterator["Line"]:
+        # The authority's file is read again where a statement is cancelled.
         with self._root() as root:
             connection = await self._connect(
                 user=self._config[user],
@@ -63,11 +64,11 @@ class Lines:
                 root=root,
                 read_only=read_only,
             )
-        try:
-            yield Line(connection, self.timeout_seconds, read_only=read_only)
-        finally:
-            # Whatever is open there is rolled back by this, and a silent server holds nobody up.
-            await connection.close()
+            try:
+                yield Line(connection, self.timeout_seconds, read_only=read_only)
+            finally:
+                # Whatever is open there is rolled back by this; a silent server holds nobody up.
+                await connection.close()
 
     async def _connect(
         self, *, user: str, password: str, root: str, read_only: bool
