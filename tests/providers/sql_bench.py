@@ -83,7 +83,7 @@ class SqlBench(Bench):
 
     def see(self, definition: str) -> None:
         self.admin.execute("DROP VIEW seen")
-        self.admin.execute(definition)  # type: ignore[arg-type]
+        self.admin.execute(definition)
         self.admin.execute("GRANT SELECT ON seen TO countersign_reads")
 
     def bend(self, fault: str) -> None:
@@ -109,7 +109,7 @@ class SqlBench(Bench):
         self.see(_SEEN)
 
     def role(self, words: str) -> None:
-        self.admin.execute(f"ALTER ROLE countersign_reads {words}")  # type: ignore[arg-type]
+        self.admin.execute(f"ALTER ROLE countersign_reads {words}")
 
     def close(self) -> None:
         self.proxy.close()
