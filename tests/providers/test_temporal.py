@@ -1,23 +1,22 @@
 """The temporal provider against a frontend of real gRPC, and against fixtures of every status."""
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import grpc
 import pytest
 
 from reconcilers.evidence import Outcome, Stage
-from reconcilers.providers.base import BadConfig, KnownObject, parse_config
+from reconcilers.providers.base import BadConfig, parse_config
 from reconcilers.providers.temporal import executions
 from reconcilers.providers.temporal.executions import named, sighting_of
 from tests.providers.bench_temporal import FIXTURES, NEVER, TEMPORAL, TemporalBench
 from tests.providers.contract import ProviderContract
 from tests.providers.contract_failures import may_count
-from tests.support.gates import OpenGate
 from tests.support.temporal_server import Run
 
 
@@ -99,6 +98,12 @@ class TestConfig:
         assert [way.name for way in TEMPORAL.ways("activity")] == ["history"]
 
 
+def test_a_console_without_temporal_never_loads_its_client():
+    check = "from reconcilers import registry; registry.providers(); import sys"
+    check += "; sys.exit('temporalio' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
 class TestWorkflows:
     async def test_an_open_workflow_is_in_flight(self, bench):
         marker = uuid4().hex
@@ -150,6 +155,27 @@ class TestWorkflows:
             (f"{again.run_id}/{marker}", "running"),
         }
 
+    @pytest.mark.parametrize("tells_chains", [True, False])
+    async def test_counting_effects_counts_a_chain_once_by_its_newest_run(
+        self, bench, tells_chains
+    ):
+        """Older frontends tell the first run of a chain in its history alone."""
+        bench.server.tells_chains = tells_chains
+        marker = uuid4().hex
+        began = time.time() - 60
+        first = bench.server.start(marker, started=began)
+        second = bench.server.start(marker, chain=first, started=began + 20)
+        first.close("failed", new_run=second)
+        second.close("failed")
+        for look in await bench.ask(marker, count_effects=True):
+            (seen,) = look.sightings
+            assert (seen.id, seen.status) == (f"{first.run_id}/{marker}", "failed")
+        third = bench.server.start(marker, chain=first, started=began + 40)
+        third.close("completed")
+        for look in await bench.ask(marker, count_effects=True, object_ids=(second.run_id,)):
+            (seen,) = look.sightings
+            assert (seen.id, seen.status) == (f"{first.run_id}/{marker}", "completed")
+
     async def test_a_second_start_under_the_same_id_is_a_second_effect(self, bench):
         marker = uuid4().hex
         first, second = bench.server.start(marker), bench.server.start(marker)
@@ -167,6 +193,16 @@ class TestWorkflows:
         (look,) = await bench.ask(marker, lookups=("list",))
         assert look.outcome is Outcome.EMPTY
         assert not may_count(look)
+
+    async def test_of_very_many_runs_the_newest_are_read(self, bench):
+        marker = uuid4().hex
+        began = time.time() - 100
+        runs = [bench.server.start(marker, started=began + n) for n in range(52)]
+        (look,) = await bench.ask(marker, lookups=("list",))
+        assert {seen.id for seen in look.sightings} == {
+            f"{run.run_id}/{marker}" for run in runs[2:]
+        }
+        assert not look.complete
 
     async def test_visibility_is_read_to_its_last_page_and_each_run_again(self, bench):
         marker = f"it's \\ {uuid4().hex}"
@@ -205,73 +241,3 @@ class TestWorkflows:
         bench.server.start("order_79")
         (look,) = await bench.ask(uuid4().hex, object_ids=("order_79",))
         assert (look.sightings[0].id, look.sightings[0].marker) == ("order_79", None)
-
-
-class TestSilence:
-    async def test_not_found_within_retention_can_prove_absence(self, bench):
-        (look,) = await bench.ask(uuid4().hex)
-        assert look.outcome is Outcome.EMPTY
-        assert may_count(look)
-        assert look.covers_from <= datetime.now(UTC) - timedelta(days=29)
-
-    async def test_not_found_after_retention_says_nothing(self, bench):
-        marker = uuid4().hex
-        run = bench.server.start(marker)
-        run.close("completed")
-        bench.server.forget(run)
-        sent = datetime.now(UTC) - timedelta(days=31)
-        (look,) = await bench.ask(marker, window_from=sent)
-        assert look.outcome is Outcome.CANNOT_LOOK
-        assert look.permanent
-        assert "has forgotten" in look.reason
-
-    async def test_an_open_workflow_is_found_however_old_it_is(self, bench):
-        marker = uuid4().hex
-        bench.server.start(marker)
-        sent = datetime.now(UTC) - timedelta(days=400)
-        (look,) = await bench.ask(marker, window_from=sent)
-        assert look.outcome is Outcome.PENDING
-
-    async def test_the_retention_is_that_of_the_namespace_now(self, bench):
-        bench.server.retention_days = 1
-        sent = datetime.now(UTC) - timedelta(days=2)
-        (look,) = await bench.ask(uuid4().hex, window_from=sent)
-        assert look.outcome is Outcome.CANNOT_LOOK
-
-    async def test_where_the_retention_may_not_be_asked_hits_count_and_silence_does_not(
-        self, bench
-    ):
-        bench.server.faults["DescribeNamespace"] = grpc.StatusCode.PERMISSION_DENIED
-        marker = uuid4().hex
-        (look,) = await bench.ask(marker)
-        assert (look.outcome, look.permanent) == (Outcome.CANNOT_LOOK, True)
-        bench.make_effect(marker)
-        (look,) = await bench.ask(marker)
-        assert look.outcome is Outcome.HIT
-
-    async def test_a_namespace_of_several_clusters_never_proves_absence(self, bench):
-        bench.server.clusters = ["east", "west"]
-        (look,) = await bench.ask(uuid4().hex)
-        assert look.outcome is Outcome.EMPTY
-        assert not may_count(look)
-
-    async def test_a_known_workflow_that_retention_may_have_taken_is_no_control(self, bench):
-        bench.server.retention_days = 1
-        known = KnownObject(
-            kind="workflow", id=bench.absent_id, created_at=datetime.now(UTC) - timedelta(days=2)
-        )
-        (look,) = await bench.ask(uuid4().hex, known={"workflow": known})
-        assert may_count(look)
-
-    async def test_another_namespace_is_named_in_the_reason(self, bench):
-        (look,) = await bench.ask(uuid4().hex, config={"namespace": "payments"})
-        assert look.reason == "this frontend has no namespace called payments"
-
-    async def test_turns_are_taken_for_each_request(self, bench):
-        gate = OpenGate()
-        await bench.ask(uuid4().hex, gate=gate, count_effects=True)
-        assert gate.turns == ["namespace", "describe", "list"]
-
-    async def test_nobody_listening_is_an_outage(self, bench):
-        (look,) = await bench.ask(uuid4().hex, config={"target": "127.0.0.1:1"})
-        assert (look.outcome, look.permanent) == (Outcome.CANNOT_LOOK, False)

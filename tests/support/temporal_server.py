@@ -134,6 +134,7 @@ class TemporalServer(_Servicer):  # type: ignore[misc]
         self.faults: dict[str, grpc.StatusCode] = {}
         self.hang_seconds = 0.0
         self.answers_garbage = False
+        self.tells_chains = True
         self.calls: list[str] = []
         self._server = grpc.server(ThreadPoolExecutor(16), interceptors=[_Garbage(self)])
         add_WorkflowServiceServicer_to_server(self, self._server)
@@ -184,7 +185,10 @@ class TemporalServer(_Servicer):  # type: ignore[misc]
     def DescribeWorkflowExecution(self, request: Any, context: Any) -> Any:  # noqa: N802
         self._enter("DescribeWorkflowExecution", context, request.namespace)
         run = self._find(request.execution, context)
-        return messages.DescribeWorkflowExecutionResponse(workflow_execution_info=run.info())
+        answer = messages.DescribeWorkflowExecutionResponse(workflow_execution_info=run.info())
+        if not self.tells_chains:
+            answer.workflow_execution_info.first_run_id = ""
+        return answer
 
     def GetWorkflowExecutionHistory(self, request: Any, context: Any) -> Any:  # noqa: N802
         self._enter("GetWorkflowExecutionHistory", context, request.namespace)
@@ -209,6 +213,8 @@ class TemporalServer(_Servicer):  # type: ignore[misc]
         answer = messages.ListWorkflowExecutionsResponse()
         for run in itertools.islice(shown, begin, begin + self.page_size):
             answer.executions.append(run.info())
+            # Visibility tells of each run by itself.
+            answer.executions[-1].first_run_id = ""
         if begin + self.page_size < len(shown):
             answer.next_page_token = str(begin + self.page_size).encode()
         return answer

@@ -104,7 +104,30 @@ class Frontend:
         seen = info.execution
         if seen.workflow_id != workflow_id or (run_id and seen.run_id != run_id):
             raise ProviderError(f"asked for workflow {workflow_id}, another one answered")
-        return info, answer.SerializeToString()
+        raw = answer.SerializeToString()
+        if not info.first_run_id:
+            # Older frontends tell it in the history alone.
+            info.first_run_id = await self._first_run_of(workflow_id, seen.run_id)
+        return info, raw
+
+    async def _first_run_of(self, workflow_id: str, run_id: str) -> str:
+        answer = await self._call(
+            "history",
+            lambda client: client.workflow_service.get_workflow_execution_history(
+                GetWorkflowExecutionHistoryRequest(
+                    namespace=self.namespace,
+                    execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
+                    maximum_page_size=1,
+                ),
+                retry=False,
+                timeout=self._timeout,
+            ),
+        )
+        for event in answer.history.events:
+            first = event.workflow_execution_started_event_attributes.first_execution_run_id
+            if first:
+                return first
+        raise ProviderError(f"the frontend does not say how the chain of {workflow_id} began")
 
     async def successor(self, workflow_id: str, run_id: str) -> str:
         """The run that goes on where this closed one ended; empty where none does."""

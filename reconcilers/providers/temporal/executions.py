@@ -45,12 +45,7 @@ LONGEST_ID: Final = 1000
 
 def object_id(info: WorkflowExecutionInfo) -> str:
     """`first run id/workflow id`: one name for one effect, whichever of its runs was read."""
-    return f"{chain_of(info)}/{info.execution.workflow_id}"
-
-
-def chain_of(info: WorkflowExecutionInfo) -> str:
-    """The run id that the chain began with; servers before 1.26 tell that of the run alone."""
-    return info.first_run_id or info.execution.run_id
+    return f"{info.first_run_id or info.execution.run_id}/{info.execution.workflow_id}"
 
 
 def named(reference: str, marker: str) -> tuple[str, str] | None:

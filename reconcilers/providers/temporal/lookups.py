@@ -17,7 +17,6 @@ from reconcilers.providers.temporal.activities import Run
 from reconcilers.providers.temporal.client import Frontend, Missing, successor_of
 from reconcilers.providers.temporal.executions import (
     STAGES,
-    chain_of,
     moment,
     named,
     sighting_of,
@@ -27,8 +26,8 @@ from reconcilers.providers.temporal.executions import (
 #: Runs of one chain that are followed.
 LONGEST_CHAIN: Final = 50
 
-#: Closed, and no later run can have taken the effect on.
-_FINAL: Final = frozenset({"completed", "canceled", "terminated"})
+#: An open run is the newest of its chain; a closed one may have been continued, retried or reset.
+_NEWEST: Final = frozenset({"running", "paused"})
 
 
 @dataclass
@@ -77,10 +76,11 @@ async def list_runs(frontend: Frontend, question: Question, reading: Reading) ->
     """Every chain under the key that visibility shows, each read again by its run id."""
     runs, pages = await frontend.visible(question.marker)
     reading.answers.extend(pages)
-    newest: dict[str, WorkflowExecutionInfo] = {}
-    for info in sorted(runs, key=lambda run: run.start_time.ToNanoseconds()):
-        newest[chain_of(info)] = info
-    for info in newest.values():
+    # Newest first: of the runs of one chain the newest counts. Visibility does not tell chains.
+    runs.sort(key=lambda run: run.start_time.ToNanoseconds(), reverse=True)
+    if len(runs) > LONGEST_CHAIN:
+        reading.problem = ProviderError(f"only the newest {LONGEST_CHAIN} runs were read")
+    for info in runs[:LONGEST_CHAIN]:
         run_id = info.execution.run_id
         try:
             read = await _described(frontend, question.marker, run_id, reading)
@@ -99,12 +99,12 @@ async def _newest_of_chain(
 ) -> WorkflowExecutionInfo:
     """The newest run of the effect that this run belongs to; without a run id, of the newest."""
     info = await _described(frontend, workflow_id, run_id, reading)
-    chain = chain_of(info)
+    chain = info.first_run_id
     for _ in range(LONGEST_CHAIN):
-        if not run_id or status_of(info) in _FINAL or status_of(info) not in STAGES:
+        if not run_id or status_of(info) in _NEWEST or status_of(info) not in STAGES:
             return info
         newest = await _described(frontend, workflow_id, "", reading)
-        if chain_of(newest) == chain:
+        if newest.first_run_id == chain:
             return newest
         after = await frontend.successor(workflow_id, info.execution.run_id)
         if not after:
@@ -170,7 +170,7 @@ async def _chain(
     info = await _described(frontend, workflow_id, run_id, reading)
     last = info.execution.run_id
     runs: dict[str, Run] = {}
-    following = chain_of(info)
+    following = info.first_run_id
     while following and following not in runs:
         if len(runs) >= LONGEST_CHAIN:
             raise ProviderError(f"workflow {workflow_id} has more than {LONGEST_CHAIN} runs")

@@ -89,7 +89,10 @@ class TemporalSession(OneByOne):
         for kind in WORKFLOWS:
             each = known.get(kind)
             run_and_id = named(each.id, "") if each else None
-            if each is None or run_and_id is None or horizon is None or each.created_at <= horizon:
+            if each is None or run_and_id is None or not run_and_id[0]:
+                continue
+            if horizon is None or each.created_at <= horizon:
+                # It may have been forgotten, and proves nothing either way.
                 continue
             try:
                 await self._frontend.describe(*run_and_id)
