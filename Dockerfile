@@ -8,7 +8,7 @@ RUN python -m venv /opt/countersign \
 
 FROM python:3.13-slim-bookworm
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin countersign \
-    && install -d -o 10001 -g 10001 -m 0700 /keys
+    && install -d -o 10001 -g 10001 -m 0700 /keys /ledger-keys /ledger
 COPY --from=build /opt/countersign /opt/countersign
 WORKDIR /app
 COPY manage.py ./

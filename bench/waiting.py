@@ -1,7 +1,7 @@
 """Decision to waiting agent: many agents long-poll, one reviewer signs again and again.
 
 The clock starts when the signature is handed in and stops when the agent has its answer, so it
-holds the check of the signature, the commit, the wake-up and the read.
+holds the check of the signature, the commit, the published checkpoint, the wake-ups and the reads.
 """
 
 import asyncio
@@ -67,6 +67,7 @@ class _Agent:
         self.target = target
         self.number = number
         self.approval = ""
+        self._path = ""
         self._poll = b""
 
     async def claim(self, opening: asyncio.Semaphore) -> None:
@@ -86,9 +87,8 @@ class _Agent:
             raise RuntimeError(f"not gated: {status} {body[:300]!r}")
         self.approval = found["approval"]["id"]
         version = found["operation"]["version"]
-        self._poll = get(
-            f"/api/v1/operations/{found['idem_key']}?wait=30&since={version}".encode(), key
-        )
+        self._path = f"/api/v1/operations/{found['idem_key']}?wait=30&since="
+        self._poll = get(f"{self._path}{version}".encode(), key)
 
     async def wait(self) -> float:
         """Long-poll until something has changed; returns when that was heard."""
@@ -97,8 +97,12 @@ class _Agent:
             heard = time.perf_counter()
             if status != 200:
                 raise RuntimeError(f"poll: {status} {body[:300]!r}")
-            if json.loads(body)["decision"] != "await_approval":
+            found = json.loads(body)
+            if found["decision"] != "await_approval":
                 return heard
+            # Decided, and not in a published checkpoint yet.
+            path = f"{self._path}{found['version']}"
+            self._poll = get(path.encode(), self.target.key.encode())
 
     def close(self) -> None:
         """Hang up."""

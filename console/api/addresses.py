@@ -11,6 +11,7 @@ from console.api.endpoints import (
     health,
     hooks,
     later,
+    ledger,
     reading,
     records,
     reports,
@@ -20,6 +21,7 @@ from console.live.events import events
 
 _READ: Final = "operations:read"
 _WRITE: Final = "operations:write"
+_LEDGER: Final = "ledger:read"
 _V1: Final = "/api/v1"
 _OP: Final = f"{_V1}/operations/{{idem_key}}"
 _APPROVAL: Final = f"{_V1}/approvals/{{id}}"
@@ -51,10 +53,10 @@ ROUTES: Final = (
     Route("POST", f"{_APPROVAL}/decisions", approvals.decide, who="reviewer"),
     Route("POST", f"{_APPROVAL}/grant", grants.mint, scope=_WRITE),
     Route("POST", f"{_V1}/grants/{{jti}}/consume", grants.consume, scope=_WRITE),
-    Route("GET", f"{_V1}/ledger/checkpoint", later.ledger, who="anyone"),
-    Route("GET", f"{_V1}/ledger/entries", later.ledger, who="anyone"),
-    Route("GET", f"{_V1}/ledger/proof/inclusion", later.ledger, who="anyone"),
-    Route("GET", f"{_V1}/ledger/proof/consistency", later.ledger, who="anyone"),
+    Route("GET", f"{_V1}/ledger/checkpoint", ledger.checkpoint, who="anyone"),
+    Route("GET", f"{_V1}/ledger/entries", ledger.entries, scope=_LEDGER),
+    Route("GET", f"{_V1}/ledger/proof/inclusion", ledger.inclusion, who="anyone"),
+    Route("GET", f"{_V1}/ledger/proof/consistency", ledger.consistency, who="anyone"),
     Route("POST", f"{_V1}/drills", later.drills, who="anyone"),
     Route(
         "POST",
@@ -68,6 +70,7 @@ ROUTES: Final = (
     Route("GET", f"{_V1}/docs", docs.page, who="anyone"),
     Route("GET", "/.well-known/jwks.json", grants.jwks, who="anyone"),
     Route("POST", "/hooks/{kind}/{account}", hooks.receive, who="anyone", limit=hooks.LIMIT),
+    Route("GET", "/.well-known/ledger-keys.json", ledger.keys, who="anyone"),
     Route("GET", "/healthz", health.healthz, who="anyone"),
     Route("GET", "/readyz", health.readyz, who="anyone"),
     Route("GET", "/metrics", health.metrics, who="anyone"),

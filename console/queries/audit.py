@@ -1,5 +1,6 @@
 """Sealed events by filter, the newest first. The seal's number is the cursor."""
 
+import base64
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -12,7 +13,9 @@ from console.queries import actors
 from console.search.operations import PAGE, quickly
 from operations import ids
 from operations.ids import handle
+from operations.ledger import soundness
 from operations.models import Event, SealedEvent, SequencerState
+from operations.models import Log as LedgerLog
 
 #: Beginnings of event types, as the filter offers them.
 TYPES: Final = (
@@ -53,6 +56,20 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """The Merkle log behind the page. `broken`: what does not fit, and what to do."""
+
+    origin: str
+    entries: int
+    signed: int
+    signed_at: datetime | None
+    root: str
+    note: str
+    checked_at: datetime | None
+    broken: str
+
+
+@dataclass(frozen=True)
 class Log:
     """One page of the log."""
 
@@ -61,7 +78,25 @@ class Log:
     sealed_to: int
     sealed_at: datetime | None
     unsealed: int
+    proof: Proof
     problem: str = ""
+
+
+def proof() -> Proof:
+    """What is signed about the log, and what the running check has found."""
+    log = LedgerLog.objects.order_by("-id").first()
+    newest = log.checkpoints.order_by("-size").first() if log else None
+    found = soundness.standing()
+    return Proof(
+        origin=log.origin if log else "",
+        entries=log.size if log else 0,
+        signed=newest.size if newest else 0,
+        signed_at=newest.published_at if newest else None,
+        root=base64.b64encode(bytes(newest.root)).decode() if newest else "",
+        note=newest.note if newest else "",
+        checked_at=log.checked_at if log else None,
+        broken=soundness.sentence(found) if found else "",
+    )
 
 
 def read(asked: Filters) -> Log:
@@ -90,6 +125,7 @@ def read(asked: Filters) -> Log:
         sealed_to=state.last_seq if state else 0,
         sealed_at=state.ran_at if state else None,
         unsealed=_unsealed(),
+        proof=proof(),
         problem=problem,
     )
 

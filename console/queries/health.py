@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from django.db.models import OuterRef, Subquery
 from django.urls import reverse
 
 from console.presentation.words import Headline
 from console.search.operations import Count
-from operations.models import SequencerState
+from operations.models import Checkpoint, Log, SequencerState
 from reconcilers.models import SweepLog
 from reconcilers.reading import AccountHealth, account_health
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 #: The sequencer seals about ten times a second and sweeps each second.
 SEQUENCER_LIMIT: Final = timedelta(seconds=15)
 RECONCILER_LIMIT: Final = timedelta(minutes=2)
+#: A log that grew is signed each minute.
+GROWN_LIMIT: Final = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ def checks(now: datetime) -> list[Check]:
             SEQUENCER_LIMIT,
             now,
         ),
+        *ledger_checks(now),
         _check(
             "Lease sweep",
             "lapsed leases are found",
@@ -56,6 +60,37 @@ def checks(now: datetime) -> list[Check]:
         for sweep in SweepLog.objects.order_by("name")
     ]
     return lines
+
+
+def ledger_checks(now: datetime) -> list[Check]:
+    """The published checkpoint, and the running check of every entry and row."""
+    newest = Checkpoint.objects.filter(log=OuterRef("pk")).order_by("-size")
+    log = (
+        Log.objects.annotate(
+            signed=Subquery(newest.values("size")[:1]),
+            signed_at=Subquery(newest.values("published_at")[:1]),
+        )
+        .order_by("-id")
+        .first()
+    )
+    if log is None:
+        return []
+    signed, at = log.signed, log.signed_at
+    is_unsigned = at is None or (signed < log.size and at < now - GROWN_LIMIT)
+    return [
+        Check(
+            "Ledger checkpoint",
+            f"{signed:,} of {log.size:,} entries signed" if at else "none published yet",
+            at,
+            late=bool(log.broken) or is_unsigned,
+        ),
+        Check(
+            "Ledger check",
+            "broken" if log.broken else f"all {log.size:,} entries and their rows fit",
+            log.checked_at,
+            late=bool(log.broken) or log.checked_at is None,
+        ),
+    ]
 
 
 def _check(label: str, says: str, at: datetime | None, limit: timedelta, now: datetime) -> Check:

@@ -15,6 +15,7 @@ from console.presentation import amounts
 from console.presentation.amounts import Amount
 from console.queries import health, queues
 from console.search.operations import Count, OperationSearch, capped, quickly
+from operations.ledger import soundness
 from operations.models import Event, Operation, Standing
 
 #: Older than this and the tile says that its limit is passed.
@@ -86,6 +87,7 @@ class Board:
     settled_lately: dict[str, int]
     previous_visit: datetime | None
     is_empty: bool
+    ledger_break: str
 
 
 def board(request: HttpRequest) -> Board:
@@ -110,7 +112,14 @@ def board(request: HttpRequest) -> Board:
         settled_lately=_settled_since(since),
         previous_visit=datetime.fromisoformat(previous) if previous else None,
         is_empty=not Operation.objects.exists(),
+        ledger_break=ledger_break(),
     )
+
+
+def ledger_break() -> str:
+    """What does not fit about the ledger, and what to do; empty where it fits."""
+    found = soundness.standing()
+    return soundness.sentence(found) if found else ""
 
 
 def _link(name: str, query: str) -> str:

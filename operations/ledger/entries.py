@@ -20,7 +20,7 @@ from operations.ledger import merkle
 
 ENTRY_TYPE: Final = "urn:countersign:ledger-entry:v1"
 #: What a person or a key did must be in a published checkpoint at once; the rest within a minute.
-URGENT: Final = ("approval.", "resolution.", "key.", "ledger.", "policy.")
+URGENT: Final = ("approval.", "resolution.", "key.", "ledger.", "policy.", "user.")
 
 #: Sealed events after a number, at most so many; one whose row is gone has no id.
 READ: Final = """

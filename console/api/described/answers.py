@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from console.api.described.ledger import LEDGER_SCHEMAS
 from console.api.described.schemas import (
     ANY,
     MAYBE_TEXT,
@@ -286,6 +287,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "Tool": TOOL,
     "ToolPage": page("Tool"),
     **APPROVAL_SCHEMAS,
+    **LEDGER_SCHEMAS,
     "Keys": thing({"keys": {"type": "array", "items": {"type": "object"}}}),
     "Health": thing({"status": TEXT, "parts": {"type": "object"}}, needs=["status"]),
 }

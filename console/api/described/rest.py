@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from console.api.described.ledger import LEDGER
 from console.api.described.schemas import ref
 from console.api.described.words import TEXT, V1, Described, Words
 
@@ -13,10 +14,7 @@ def _later(summary: str, group: str) -> Words:
 
 
 REST: Final[Described] = {
-    ("GET", f"{V1}/ledger/checkpoint"): _later("The newest signed checkpoint", "Ledger"),
-    ("GET", f"{V1}/ledger/entries"): _later("Entries of the ledger", "Ledger"),
-    ("GET", f"{V1}/ledger/proof/inclusion"): _later("Proof that an entry is in the log", "Ledger"),
-    ("GET", f"{V1}/ledger/proof/consistency"): _later("Proof that the log only grew", "Ledger"),
+    **LEDGER,
     ("POST", f"{V1}/drills"): _later("Hand in a result of the crash lab", "Drills"),
     ("POST", "/v1/traces"): _later("OTLP/HTTP spans", "Records"),
     ("GET", f"{V1}/openapi.json"): Words(

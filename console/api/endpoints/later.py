@@ -4,11 +4,6 @@ from console.api import problems
 from console.api.requests import Answer, Request
 
 
-def ledger(request: Request) -> Answer:
-    """The ledger's checkpoints, entries and proofs."""
-    raise problems.not_found("The ledger's endpoints come with a later version.")
-
-
 def drills(request: Request) -> Answer:
     """Results of the crash lab."""
     raise problems.not_found("Drill results are taken in by a later version.")
