@@ -32,7 +32,7 @@ def page(cur: Any, scope: Scope, begin: int, end: int) -> list[dict[str, Any]]:
         return []
     prev = tree.leaf_at(cur, log.id, begin - 1) if begin else b""
     cur.execute(entries.READ, (begin, end - begin))
-    found = []
+    found: list[dict[str, Any]] = []
     for entry in tree.remade(cur.fetchall(), log, prev, begin):
         if not isinstance(entry, entries.Entry):
             raise OutOfLog(f"Entry {begin + len(found)} cannot be read: {entry}")
