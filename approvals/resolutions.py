@@ -6,7 +6,7 @@ choice of somebody else over the same evidence.
 """
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -14,24 +14,33 @@ from typing import Any, Final
 from django.db import connection, transaction
 
 from approvals import (
+    attachments,
     audit,
     decisions,
     dossier,
     ledger,
     permissions,
+    resolution_rows,
     settlement,
     signing,
     statements,
 )
+from approvals.attachments import Undoing
 from approvals.encodings import b64url
 from approvals.errors import Refused, not_found, of_signature
 from approvals.models import PendingStatement, Resolution, ReviewerKey, User
 from approvals.refusals import SignatureRefused
 from approvals.settlement import Situation
-from approvals.signing import Ceremony, Proof
-from operations import attempts, catalogue, rows, settling, transitions
+from approvals.signing import Ceremony
+from operations import (
+    attempts,
+    catalogue,
+    compensations,
+    endings,
+    rows,
+    settling,
+)
 from operations.ids import parse_handle
-from operations.ledger import waking
 from operations.rows import LockedOperation
 
 KIND: Final = "resolution"
@@ -52,7 +61,15 @@ class Resolved:
 def situation_of(cur: Any, op: LockedOperation) -> Situation:
     """The operation as the rules of settling see it, by the database's clock."""
     tries = attempts.load(cur, op)
-    return Situation(op, catalogue.facts(cur, op.tool), attempts.t_emit(tries), tries.now)
+    facts = catalogue.facts(cur, op.tool)
+    return Situation(
+        op,
+        facts,
+        attempts.t_emit(tries),
+        tries.now,
+        settling.request_lifetime(op, facts),
+        endings.has_live_compensation(cur, op.id),
+    )
 
 
 def why_not(user: User, operation_id: str, choice: str) -> str | None:
@@ -65,7 +82,7 @@ def why_not(user: User, operation_id: str, choice: str) -> str | None:
         try:
             permissions.check_may_settle(user, dossier.rule_of(cur, op).tier)
             settlement.check_choice(situation_of(cur, op), choice, "given", "given")
-            _check_has_not_signed(op, user, choice, dossier.evidence_sha256(cur, op))
+            resolution_rows.check_has_not_signed(op, user, choice, dossier.evidence_sha256(cur, op))
         except Refused as refused:
             return refused.detail
     return None
@@ -82,19 +99,27 @@ def start(
     reason: str = "",
     reason_code: str = "",
     opened: Collection[str] = (),
+    fetched: Mapping[str, Any] | None = None,
+    compensation: Undoing | None = None,
 ) -> Ceremony:
-    """Build the statement of this choice; raises Refused with what stands in the way."""
+    """Build the statement of this choice; raises Refused with what stands in the way.
+
+    `fetched` is what the provider showed under `provider_ref` a moment ago, or why it could not be
+    asked; its digest is signed. `compensation` is the call that is to undo this one.
+    """
     ledger.check()
     reason = signing.check_reason(reason)
     provider_ref = (provider_ref or "").strip() or None
+    attachment, digests = attachments.attach(choice, fetched, compensation)
     with transaction.atomic(), connection.cursor() as cur:
         op = _find(cur, operation_id)
         rule = dossier.rule_of(cur, op)
         permissions.check_may_settle(user, rule.tier)
         situation = situation_of(cur, op)
         settlement.check_choice(situation, choice, provider_ref, reason)
+        settlement.check_fetched(fetched, reason)
         digest = dossier.evidence_sha256(cur, op)
-        _check_has_not_signed(op, user, choice, digest)
+        resolution_rows.check_has_not_signed(op, user, choice, digest)
         permissions.check_key(user, key, dossier.custody_of(rule))
         shown, document = dossier.show(cur, op), dossier.document_of(cur, op)
         predicate = {
@@ -103,7 +128,15 @@ def start(
             "call": document["call"],
             "agent": document["agent"],
             "scope": {"environment": op.environment, "audience": ""},
-            "evidence": {"sha256": digest, "verdict": situation.kind or None},
+            "evidence": {
+                "sha256": digest,
+                "verdict": situation.kind or None,
+                "object_sha256": digests.get("object"),
+            },
+            "compensation": {
+                "tool": compensation.tool if compensation else None,
+                "args_sha256": digests.get("args"),
+            },
             "provider_ref": provider_ref,
             "nonce": b64url(secrets.token_bytes(32)),
             "reviewer": signing.reviewer_of(user, key),
@@ -123,6 +156,7 @@ def start(
             kind=KIND,
             operation_id=op.id,
             operation_version=op.version,
+            attachment=attachment,
         )
         return signing.open_ceremony(pending, key, raw, shown, situation.now)
 
@@ -173,24 +207,28 @@ def _resolve(
     permissions.check_may_settle(user, rule.tier)
     situation = situation_of(cur, op)
     settlement.check_choice(situation, choice, provider_ref, predicate["reason"]["text"])
-    _check_has_not_signed(op, user, choice, digest)
+    resolution_rows.check_has_not_signed(op, user, choice, digest)
     proof = signing.verify(pending, statements.RESOLUTION, answer)
     permissions.check_key(user, proof.key, dossier.custody_of(rule))
-    earlier = _waiting(op, choice, digest, user, proof)
+    earlier = resolution_rows.waiting_for_second(op, choice, digest, user, proof)
     applied = earlier is not None or not settlement.needs_second(situation, choice)
-    resolution = _record(op, pending, proof, user, predicate, applied=applied)
+    resolution = resolution_rows.record(op, pending, proof, user, predicate, applied=applied)
     signing.remember_use(cur, proof.key)
-    _note(cur, op, resolution, actor=f"user:{user.id}")
+    resolution_rows.note(cur, op, resolution, actor=f"user:{user.id}")
     state = op.state
     if applied:
         if earlier is not None:
             Resolution.objects.filter(decision_id=earlier.decision_id).update(applied=True)
-        state = _carry_out(cur, op, resolution, earlier)
+        state = _carry_out(cur, op, resolution, earlier, attachments.undoing_of(pending))
     return Resolved(resolution.decision_id, choice, op.handle, state, applied)
 
 
 def _carry_out(
-    cur: Any, op: LockedOperation, resolution: Resolution, earlier: Resolution | None
+    cur: Any,
+    op: LockedOperation,
+    resolution: Resolution,
+    earlier: Resolution | None,
+    undoing: Undoing | None,
 ) -> str:
     """Apply it; returns the operation's state afterwards."""
     actor = f"user:{resolution.user_id}"
@@ -205,69 +243,12 @@ def _carry_out(
         done = settling.settle_absent(
             cur, op.id, actor=actor, evidence=evidence, failure="settled_absent"
         )
+    elif undoing is not None:
+        compensations.open_for(cur, op, tool=undoing.tool, args_raw=undoing.args_raw, actor=actor)
+        return op.state
     else:
         done = settling.release(cur, op.id, reason="signed", actor=actor, evidence=evidence)
     return done.state
-
-
-def _note(cur: Any, op: LockedOperation, resolution: Resolution, *, actor: str) -> None:
-    waking.wake(cur)
-    transitions.record_event(
-        cur,
-        op,
-        "resolution.signed",
-        actor=actor,
-        data={
-            "decision_id": resolution.decision_id,
-            "choice": resolution.choice,
-            "method": resolution.method,
-            "custody": resolution.custody,
-            "key_id": resolution.key.key_id,
-            "evidence_sha256": resolution.evidence_sha256,
-            "applied": resolution.applied,
-        },
-    )
-
-
-def _record(
-    op: LockedOperation,
-    pending: PendingStatement,
-    proof: Proof,
-    user: User,
-    predicate: dict[str, Any],
-    *,
-    applied: bool,
-) -> Resolution:
-    return Resolution.objects.create(
-        operation_id=op.id,
-        choice=predicate["decision"],
-        provider_ref=predicate["provider_ref"],
-        evidence_sha256=predicate["evidence"]["sha256"],
-        reason=predicate["reason"]["text"],
-        applied=applied,
-        **signing.signed_columns(pending, proof, user),
-    )
-
-
-def _waiting(
-    op: LockedOperation, choice: str, digest: str, user: User, proof: Proof
-) -> Resolution | None:
-    """The same choice over the same evidence by another person with another key, not applied."""
-    waiting = Resolution.objects.filter(
-        operation_id=op.id, choice=choice, evidence_sha256=digest, applied=False
-    )
-    return waiting.exclude(user=user).exclude(key__key_id=proof.key.key_id).first()
-
-
-def _check_has_not_signed(op: LockedOperation, user: User, choice: str, digest: str) -> None:
-    """The first of two cannot be the second as well; over changed evidence anybody starts anew."""
-    waiting = Resolution.objects.filter(
-        operation_id=op.id, user=user, applied=False, choice=choice, evidence_sha256=digest
-    )
-    if waiting.exists():
-        raise Refused(
-            "ALREADY_DECIDED", "You have signed this already; a second person has to, without you."
-        )
 
 
 def _again(pending: PendingStatement, answer: object) -> Resolved:

@@ -5,6 +5,7 @@ the settle point S, or where S is unknown, it needs a second, blind person; so d
 settle-absent before S, and one against evidence of an effect.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -23,12 +24,17 @@ _NO_SETTLE_POINT: Final = frozenset({"nobody_to_ask", "no_lookup", "sender_unkno
 
 @dataclass(frozen=True)
 class Situation:
-    """An UNKNOWN operation as the rules see it. `emits_until` is t_emit; None: not known."""
+    """An UNKNOWN operation as the rules see it. `emits_until` is t_emit; None: not known.
+
+    `lifetime` is L, `is_compensated`: a compensation of it is live.
+    """
 
     op: LockedOperation
     facts: ToolFacts
     emits_until: datetime | None
     now: datetime
+    lifetime: timedelta
+    is_compensated: bool = False
 
     @property
     def verdict(self) -> dict[str, Any]:
@@ -43,7 +49,7 @@ class Situation:
         """t_emit + L: no request of ours can still be running at the provider after it."""
         if self.emits_until is None:
             return None
-        return self.emits_until + timedelta(seconds=self.facts.provider_max_seconds)
+        return self.emits_until + self.lifetime
 
     @property
     def settles_at(self) -> datetime | None:
@@ -82,11 +88,10 @@ def check_choice(situation: Situation, choice: str, provider_ref: str | None, re
         if not reason:
             raise Refused("VALIDATION_ERROR", "Say how you know that it did not happen.")
     elif choice == "compensate":
-        raise Refused(
-            "NOT_READY",
-            "Compensation by a signature is not available yet: settle this operation first, then "
-            "have the agent claim a call with `compensates` set to its key.",
-        )
+        if situation.is_compensated:
+            raise Refused("NOT_READY", "A compensation of it is open; only one may be at a time.")
+        if not reason:
+            raise Refused("VALIDATION_ERROR", "Say why it is to be undone.", pointer="/reason")
     else:
         raise Refused("VALIDATION_ERROR", "There is no such choice.")
 
@@ -104,8 +109,30 @@ def _check_committed(situation: Situation, provider_ref: str | None, reason: str
         raise Refused("VALIDATION_ERROR", "Say how you know that it happened.")
 
 
+def check_fetched(fetched: Mapping[str, Any] | None, reason: str) -> None:
+    """An object that is not there, or is another call's, needs words; a silence does not.
+
+    Whoever could not be asked never keeps a person from signing: the statement says so instead.
+    """
+    if fetched is None or reason:
+        return
+    if fetched["outcome"] == "missing":
+        problem = f"{fetched['provider']} has no {fetched['id']} in {fetched['account']}"
+    elif fetched["outcome"] == "found" and fetched["marker"] == "other":
+        problem = f"{fetched['id']} carries the key of another call"
+    else:
+        return
+    raise Refused(
+        "VALIDATION_ERROR",
+        f"{problem}. Correct the id, or say how you know that it shows this call.",
+        pointer="/provider_ref",
+    )
+
+
 def _check_release(situation: Situation) -> None:
     op = situation.op
+    if situation.is_compensated:
+        raise Refused("NOT_RELEASABLE", "A compensation was chosen for it.")
     if op.closed:
         raise Refused("NOT_RELEASABLE", "The intent is closed: it is settled, never sent again.")
     if situation.kind in AGAINST:

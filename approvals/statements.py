@@ -76,7 +76,15 @@ _PREDICATES: Final[dict[str, schema.Shape]] = {
         **_COMMON,
         "decision": schema.one_of(*CHOICES),
         "operation": {"id": schema.name, "version": schema.count, "state": schema.name},
-        "evidence": {"sha256": schema.hex64, "verdict": schema.null_or(schema.name)},
+        "evidence": {
+            "sha256": schema.hex64,
+            "verdict": schema.null_or(schema.name),
+            "object_sha256": schema.null_or(schema.hex64),
+        },
+        "compensation": {
+            "tool": schema.null_or(schema.name),
+            "args_sha256": schema.null_or(schema.hex64),
+        },
         "provider_ref": schema.null_or(schema.name),
         "nonce": schema.b64url,
     },

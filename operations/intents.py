@@ -205,13 +205,21 @@ def _describe_args(cur: Any, intent: Intent, op: LockedOperation, runtime: Runti
 _EDITED_FROM: Final = """
 SELECT args_fingerprint FROM operations_operation WHERE superseded_by_id = %s AND run_id = %s
 """
+_COMPENSATED: Final = """
+SELECT args_fingerprint FROM operations_operation WHERE id = %s
+"""
 
 
 def _is_edited_call(cur: Any, intent: Intent, op: LockedOperation) -> bool:
-    """An approver edited the call: its claim may bring the old args, and is given the new ones."""
-    if "~edit" not in op.tool_call_id:
+    """A person wrote the args (an edit, a compensation): its claim may bring those of the call it
+    stands for, and is given the person's.
+    """
+    if "~edit" in op.tool_call_id:
+        cur.execute(_EDITED_FROM, (op.id, op.run_pk))
+    elif op.compensates_id is not None and op.tool_call_id.startswith("compensate:"):
+        cur.execute(_COMPENSATED, (op.compensates_id,))
+    else:
         return False
-    cur.execute(_EDITED_FROM, (op.id, op.run_pk))
     return any(row[0] == intent.args_fingerprint for row in cur.fetchall())
 
 

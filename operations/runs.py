@@ -30,6 +30,7 @@ SELECT {_COLUMNS} FROM operations_run
  WHERE environment = %s AND namespace = %s AND run_id = %s FOR NO KEY UPDATE
 """  # noqa: S608
 _BY_ID: Final = f"SELECT {_COLUMNS} FROM operations_run WHERE id = %s FOR NO KEY UPDATE"  # noqa: S608
+_READ: Final = f"SELECT {_COLUMNS} FROM operations_run WHERE id = %s"  # noqa: S608
 _OF_TRIGGER: Final = """
 SELECT run_id FROM operations_run WHERE environment = %s AND namespace = %s AND trigger = %s
 """
@@ -82,6 +83,13 @@ def home(cur: Any, request: ClaimRequest, runtime: Runtime) -> RunRow | DomainEr
 def lock(cur: Any, run_pk: UUID) -> RunRow:
     """The locked run of an operation that exists."""
     run = _locked(cur, _BY_ID, (run_pk,))
+    assert run is not None, "an operation has its run"  # noqa: S101 -- a foreign key says so
+    return run
+
+
+def read(cur: Any, run_pk: UUID) -> RunRow:
+    """The same without the lock: for what is recorded now and counted when it is claimed."""
+    run = _locked(cur, _READ, (run_pk,))
     assert run is not None, "an operation has its run"  # noqa: S101 -- a foreign key says so
     return run
 

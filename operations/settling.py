@@ -207,7 +207,7 @@ def _why_not(
     if reason == "absent":
         return _why_not_absent(op, tries, facts, evidence)
     if reason == "signed":
-        return _why_not_signed(tries, facts)
+        return _why_not_signed(op, tries, facts)
     return f"{reason!r} is no reason to release."
 
 
@@ -234,11 +234,19 @@ def _why_not_absent(
     return None
 
 
-def _why_not_signed(tries: Tries, facts: ToolFacts) -> str | None:
+def _why_not_signed(op: LockedOperation, tries: Tries, facts: ToolFacts) -> str | None:
     last = attempts.t_emit(tries)
-    if last is not None and last + timedelta(seconds=facts.provider_max_seconds) > tries.now:
+    if last is not None and last + request_lifetime(op, facts) > tries.now:
         return "The call may still be on its way: it cannot be released yet."
     return None
+
+
+def request_lifetime(op: LockedOperation, facts: ToolFacts) -> timedelta:
+    """L: how long after `t_emit` the provider may still act. Longer than the catalogue says where
+    the last verdict knows it to be (Stripe rolls a 500 forward for a day).
+    """
+    judged = (op.verdict or {}).get("lifetime_seconds") or 0
+    return timedelta(seconds=max(facts.provider_max_seconds, judged))
 
 
 def is_unsafe_now(op: LockedOperation, facts: ToolFacts, now: datetime) -> bool:

@@ -16,6 +16,9 @@ from operations import arrays, states
 from operations.errors import StateConflict
 from operations.rows import JSON_COLUMNS, LockedOperation, encoded
 
+#: Verdicts that a commit does not contradict; "" is none at all.
+_AGREEING: Final = frozenset({"", "committed", "committed_late", "duplicate"})
+
 
 def transition(
     cur: Any,
@@ -88,6 +91,9 @@ def _implied(op: LockedOperation, to_state: str, said: Mapping[str, Any]) -> dic
         implied["lease_expires_at"] = None
     if to_state == states.PENDING:
         implied["waiting_on"] = "runtime"
+    elif to_state == states.COMMITTED and (op.verdict or {}).get("kind", "") not in _AGREEING:
+        # A look that was still waiting, or saw nothing, is overtaken; its events keep what it said.
+        implied["verdict"] = None
     elif to_state == states.UNKNOWN:
         # What the last look proved is not about the attempt that has just come into doubt.
         implied |= {"waiting_on": "look", "verdict": None, "release_reason": None}

@@ -32,6 +32,8 @@ def verdict_document(
         "code": exit_.reason or verdict.code,
         "settles_at": rfc3339(verdict.settles_at) if verdict.settles_at else None,
         "next_check_at": rfc3339(next_check_at) if next_check_at else None,
+        # L, for whoever judges a signed release: the floor below knows only the catalogue's.
+        "lifetime_seconds": int(dossier.facts.lifetime.total_seconds()),
         "evidence": verdict.evidence,
         "objects": list(verdict.object_ids),
         "escalated": verdict.escalate or None,

@@ -23,6 +23,10 @@ class PendingStatement(models.Model):
     statement = models.BinaryField(help_text="JCS bytes of the in-toto statement.")
     message = models.BinaryField(help_text="DSSE PAE of the statement: the bytes M.")
     display = models.TextField(blank=True, default="")
+    attachment = models.BinaryField(
+        null=True,
+        help_text="What a resolution names by digest: the fetched object, a compensation's args.",
+    )
     created_at = models.DateTimeField(db_default=models.functions.Now())
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
@@ -92,6 +96,9 @@ class Resolution(SignedByAPerson):
     choice = models.TextField(help_text="settle-committed, settle-absent, release or compensate.")
     provider_ref = models.TextField(null=True)
     evidence_sha256 = models.TextField()
+    fetched = models.BinaryField(
+        null=True, help_text="JCS bytes of the object as the provider showed it before signing."
+    )
     applied = models.BooleanField(default=True, help_text="False: waits for a second person.")
 
     class Meta:

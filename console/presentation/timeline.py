@@ -60,12 +60,14 @@ _WORDS: Final[dict[str, tuple[str, str, str]]] = {
     "operation.attempt_resolved": ("An attempt's doubt ended", "circle-dot", "pending"),
     "operation.hearsay": ("A send that was never granted is reported", "info", "unknown"),
     "operation.original_committed": ("The original took place", "circle-dot", "pending"),
+    "operation.compensation_opened": ("A call that undoes it was opened", "rotate-ccw", "waiting"),
     "operation.closed": ("Intent closed", "x", "flat"),
     "operation.verdict": ("Verdict", "search", "pending"),
     "operation.effect_status": ("Effect status changed", "info", "pending"),
     "operation.described": ("Described by a record", "info", "pending"),
     "operation.version_changed": ("The agent's version changed", "info", "stalled"),
     "operation.incident": ("Incident opened", "shield-alert", "conflict"),
+    "resolution.signed": ("A person signed", "stamp", "approved"),
     "operation.gate_opened": ("Approval asked for", "hourglass", "waiting"),
     "operation.gate_granted": ("Approved", "stamp", "approved"),
     "operation.gate_sealed": ("Approval sealed in the ledger", "layers", "approved"),
@@ -84,7 +86,7 @@ _REPORTED: Final = {
 
 #: Members of an event's data that are words worth reading, in this order.
 _TOLD: Final = (
-    "failure", "reason", "kind", "standing", "error_type", "http_status", "effect_status",
+    "choice", "failure", "reason", "kind", "standing", "error_type", "http_status", "effect_status",
     "provider_ref", "closed_as",
 )  # fmt: skip
 

@@ -6,10 +6,12 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from django.urls import reverse
+from django.db import connection
 
-from approvals import decisions
-from approvals.models import ApprovalRequest, Decision, User
+from approvals import decisions, permissions
+from approvals.display import Leaf
+from approvals.errors import Refused
+from approvals.models import ApprovalRequest, Decision, ReviewerKey, User
 from console.presentation import words
 from console.presentation.words import Headline
 from console.queries import actors
@@ -112,17 +114,20 @@ class ApprovalPage:
         return decisions.why_not(self.user, self.request.handle, "deny") or ""
 
     @cached_property
-    def approve_url(self) -> str:
-        """Where an approval is signed."""
-        return self._sign_url("approve")
+    def keys(self) -> list[ReviewerKey]:
+        """Keys of this person that the rule lets sign, the last used first."""
+        return permissions.usable_keys(self.user, self.request.min_custody)
 
     @cached_property
-    def deny_url(self) -> str:
-        """Where a denial is signed: the same number of clicks away."""
-        return self._sign_url("deny")
-
-    def _sign_url(self, verdict: str) -> str:
-        return reverse("approval-sign", args=[self.request.handle]) + f"?verdict={verdict}"
+    def must_open(self) -> list[Leaf]:
+        """Values that the page folds: whoever approves says that they were read."""
+        try:
+            with connection.cursor() as cur:
+                shown = decisions.show(cur, self.request)
+        except Refused:
+            # Erased arguments cannot be approved; `cannot_approve` says so.
+            return []
+        return [leaf for leaf in shown.leaves if leaf.folded]
 
     @cached_property
     def warnings(self) -> list[tuple[str, str]]:

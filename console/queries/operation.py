@@ -5,6 +5,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import cast
 
+from django.db.models import Q
+
 from approvals.models import ApprovalRequest, Decision, Resolution
 from console.presentation import amounts, arguments, facts, timeline, words
 from console.presentation.amounts import Amount
@@ -108,6 +110,13 @@ class OperationPage:
             .select_related("user")
             .order_by("decided_at")
         )
+
+    @cached_property
+    def compensations(self) -> list[Operation]:
+        """Calls that undo it: the live one, and those of its run that ended."""
+        of_run = Q(run=self.operation.run_id, compensates=self.operation)
+        found = Operation.objects.filter(Q(compensation_slot=self.operation.pk) | of_run)
+        return list(found.order_by("id"))
 
     @cached_property
     def incidents(self) -> list[Incident]:

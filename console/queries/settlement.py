@@ -8,8 +8,8 @@ from datetime import datetime
 
 from django.db import connection
 
-from approvals import permissions, resolutions, settlement
-from approvals.models import User
+from approvals import dossier, permissions, resolutions, settlement
+from approvals.models import ReviewerKey, User
 from approvals.settlement import Situation
 from console.queries.operation import OperationPage
 from operations import rows, states
@@ -48,22 +48,48 @@ _LABELS = {
     "compensate": (
         "Compensate",
         "Opens a new operation that undoes this one, with its own key and approval.",
-        "This one stays unknown until it is settled.",
+        "This one stays unknown until it is settled, and is never released.",
     ),
 }
 
 
-def panel(page: OperationPage, user: User) -> list[Choice]:
-    """The choices; empty unless the operation is UNKNOWN and the person may settle."""
+@dataclass(frozen=True)
+class Panel:
+    """The choices, the keys that may sign them, and an id that a look met, if only one did."""
+
+    choices: list[Choice]
+    keys: list[ReviewerKey]
+    suggested_ref: str
+
+
+def panel(page: OperationPage, user: User) -> Panel | None:
+    """None unless the operation is UNKNOWN and the person may settle."""
     operation = page.operation
     if operation.state != states.UNKNOWN or not permissions.may(user, "settle"):
-        return []
+        return None
     with connection.cursor() as cur:
         op = rows.read(cur, op_id=operation.pk)
         if op is None or op.state != states.UNKNOWN:
-            return []
+            return None
         situation = resolutions.situation_of(cur, op)
-    return [_choice(page, user, key, situation) for key in _LABELS]
+        custody = dossier.custody_of(dossier.rule_of(cur, op))
+    return Panel(
+        choices=[_choice(page, user, key, situation) for key in _LABELS],
+        keys=permissions.usable_keys(user, custody),
+        suggested_ref=_suggested_ref(page),
+    )
+
+
+def _suggested_ref(page: OperationPage) -> str:
+    """What was reported or seen under this key, where that is one object; two are for a person."""
+    seen = {
+        sighting["id"]
+        for finding in page.findings
+        for sighting in finding.objects_seen
+        if sighting.get("marker") == page.operation.idem_key
+    }
+    seen |= {attempt.provider_ref for attempt in page.attempts if attempt.provider_ref}
+    return seen.pop() if len(seen) == 1 else ""
 
 
 def _choice(page: OperationPage, user: User, key: str, situation: Situation) -> Choice:

@@ -12,11 +12,10 @@ from console.search.fields import FIELDS
 from console.search.operations import PAGE, TooBroad, capped, quickly
 from console.views.people import person
 from console.views.rendering import page
+from console.views.signing import DENY_REASONS
 from operations import ids
 
 TABS: Final = ("pending", "approved", "denied", "expired", "withdrawn", "superseded")
-#: Said before anybody signs, for every deny: what the agent is told.
-DENY_REASONS: Final = ("wrong payee", "wrong amount", "not expected", "ask the requester", "other")
 
 
 @require_safe
@@ -57,5 +56,11 @@ def approval(request: HttpRequest, handle: str) -> HttpResponse:
     if found is None:
         raise Http404(handle)
     shown = ApprovalPage(found, person(request))
-    context = {"shown": shown, "asked": found, "view": shown.view, "operation": found.operation}
+    context = {
+        "shown": shown,
+        "asked": found,
+        "view": shown.view,
+        "operation": found.operation,
+        "reasons": DENY_REASONS,
+    }
     return page(request, "approval.html", context, {"actions": "actions", "status": "status"})

@@ -85,7 +85,6 @@ def operation(request: HttpRequest, handle: str) -> HttpResponse:
         "cannot_ask": people.why_not(user, "handle"),
         "cannot_settle": people.why_not(user, "settle"),
         "settlement": settlement.panel(shown, user),
-        "settle_url": reverse("settle-sign", args=[handle]),
     }
     return page(
         request, "operation.html", context, {"facts": "facts", "story": "story", "ladder": "ladder"}

@@ -1,122 +1,124 @@
-"""Signing a settlement of an UNKNOWN operation: a form, the bytes with one button, a receipt."""
+"""Signing a settlement of an UNKNOWN operation."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.csp import csp_override
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import dossier, permissions, resolutions
-from approvals.models import Resolution
+from approvals import attachments, dossier, resolutions
+from approvals.attachments import Undoing
+from approvals.models import Resolution, ReviewerKey, User
+from approvals.signing import Ceremony
+from console.presentation import fetched_words
 from console.queries import operation as operation_queries
-from console.views.ceremony import (
-    SIGNING_CSP,
-    answer_of,
-    chosen_key,
-    receipt,
-    refused,
-    session_of,
-    shown_as,
-    sign_page,
-)
+from console.views import ceremony
+from console.views.ceremony import SIGNING_CSP, Subject, session_of, shown_as
 from console.views.people import person
 from operations import rows
-from operations.errors import DomainError
 from operations.models import Operation
+from reconcilers import single_object
 
-CHOICES: Final = {
-    "settle-committed": ("It happened", "Sign that it happened"),
-    "settle-absent": ("It did not happen", "Sign that it did not happen"),
-    "release": ("Release it: it may run again", "Sign the release"),
-    "compensate": ("Compensate", "Sign the compensation"),
-}
+
+class SettlementSubject(Subject):
+    """One operation that is UNKNOWN, or was a moment ago."""
+
+    field = "choice"
+    words: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "settle-committed": ("It happened", "Sign that it happened"),
+        "settle-absent": ("It did not happen", "Sign that it did not happen"),
+        "release": ("Release it: it may run again", "Sign the release"),
+        "compensate": ("Compensate", "Sign the compensation"),
+    }
+    template = "signing/settle_form.html"
+    receipt_name = "settle-receipt"
+
+    def __init__(self, handle: str) -> None:
+        self.handle = handle
+        self.operation = _operation(handle)
+        self.back = reverse("operation", args=[handle])
+        self.finish_url = reverse("settle-finish", args=[handle])
+
+    @property
+    def tool(self) -> str:
+        """The call's tool."""
+        return self.operation.tool
+
+    def min_custody(self) -> str:
+        """What the rule of the call asks for."""
+        with rows.hot_cursor() as cur:
+            op = rows.read(cur, op_id=self.operation.id)
+            return dossier.custody_of(dossier.rule_of(cur, op)) if op is not None else "A2"
+
+    def form(self, user: User, choice: str) -> dict[str, Any]:
+        """The call as it was recorded, and what the provider showed so far."""
+        with rows.hot_cursor() as cur:
+            op = rows.read(cur, op_id=self.operation.id)
+            if op is None:
+                raise Http404(self.handle)
+            shown = dossier.show(cur, op)
+        return {
+            "operation": self.operation,
+            **shown_as(shown),
+            "suggested": "",
+            "why_not": resolutions.why_not(user, self.handle, choice),
+        }
+
+    def start(
+        self, request: HttpRequest, user: User, choice: str, key: ReviewerKey
+    ) -> tuple[Ceremony, dict[str, Any]]:
+        """Build the statement of this choice over the evidence as it stands.
+
+        An object that is named is fetched first: outside any transaction, for a few seconds.
+        """
+        ref = _ref(request, choice)
+        undoing = _undoing(request) if choice == "compensate" else None
+        why_not = resolutions.why_not(user, self.handle, choice)
+        fetched = single_object.fetch(self.operation.id, ref) if ref and not why_not else None
+        begun = resolutions.start(
+            user,
+            session_of(request),
+            self.handle,
+            choice,
+            key=key,
+            provider_ref=ref,
+            reason=request.POST.get("reason", ""),
+            opened=request.POST.getlist("opened"),
+            fetched=fetched.document() if fetched else None,
+            compensation=undoing,
+        )
+        return begun, {
+            "fetched": fetched and fetched_words.of(fetched, self.operation),
+            "undoing": undoing and shown_as(attachments.shown(undoing)),
+        }
+
+    def finish(self, request: HttpRequest, user: User, answer: object) -> str:
+        """Record the resolution, and carry it out where one signature is enough."""
+        statement = request.POST.get("statement", "")
+        return resolutions.finish(user, session_of(request), statement, answer).decision_id
 
 
 @require_safe
 @csp_override(SIGNING_CSP)
 def settle_form(request: HttpRequest, handle: str) -> HttpResponse:
     """`/ops/op_…/settle/sign/?choice=`: the object, the reason, the key. Nothing is stored."""
-    choice = request.GET.get("choice", "")
-    if choice not in CHOICES:
-        raise Http404(choice)
-    return _settle_form(request, handle, choice)
-
-
-def _settle_form(
-    request: HttpRequest, handle: str, choice: str, error: DomainError | None = None
-) -> HttpResponse:
-    user = person(request)
-    operation = _operation(handle)
-    with rows.hot_cursor() as cur:
-        op = rows.read(cur, op_id=operation.id)
-        if op is None:
-            raise Http404(handle)
-        rule = dossier.rule_of(cur, op)
-        shown = dossier.show(cur, op)
-    context = {
-        "operation": operation,
-        "choice": choice,
-        "title": CHOICES[choice][0],
-        **shown_as(shown),
-        "keys": permissions.usable_keys(user, dossier.custody_of(rule)),
-        "why_not": resolutions.why_not(user, handle, choice),
-        "error": error,
-        "given": request.POST,
-        "back": f"/ops/{handle}/",
-    }
-    status = error.status if error else 200
-    return render(request, "signing/settle_form.html", context, status=status)
+    return ceremony.form(request, SettlementSubject(handle))
 
 
 @require_POST
 @csp_override(SIGNING_CSP)
 def settle_start(request: HttpRequest, handle: str) -> HttpResponse:
-    """Build the statement and show it, with one button."""
-    user = person(request)
-    operation = _operation(handle)
-    choice = request.POST.get("choice", "")
-    if choice not in CHOICES:
-        raise Http404(choice)
-    try:
-        key = chosen_key(user, request.POST.get("key", ""), _custody(operation))
-        ceremony = resolutions.start(
-            user,
-            session_of(request),
-            handle,
-            choice,
-            key=key,
-            provider_ref=request.POST.get("provider_ref"),
-            reason=request.POST.get("reason", ""),
-            opened=request.POST.getlist("opened"),
-        )
-    except DomainError as error:
-        if error.code == "VALIDATION_ERROR":
-            return _settle_form(request, handle, choice, error)
-        return refused(request, error, f"/ops/{handle}/")
-    return sign_page(
-        request,
-        ceremony,
-        title=CHOICES[choice][0],
-        button=f"{CHOICES[choice][1]}: {operation.tool}",
-        verdict=choice,
-        finish=f"/ops/{handle}/settle/sign/finish/",
-        back=f"/ops/{handle}/",
-    )
+    """The statement with one button; the operation's own page posts here."""
+    return ceremony.start(request, SettlementSubject(handle))
 
 
 @require_POST
 @csp_override(SIGNING_CSP)
 def settle_finish(request: HttpRequest, handle: str) -> HttpResponse:
-    """Take the answer; the receipt is another page."""
-    try:
-        resolved = resolutions.finish(
-            person(request), session_of(request), request.POST.get("statement", ""),
-            answer_of(request),
-        )  # fmt: skip
-    except DomainError as error:
-        return refused(request, error, f"/ops/{handle}/")
-    return redirect("settle-receipt", handle=handle, decision_id=resolved.decision_id)
+    """Take the answer."""
+    return ceremony.finish(request, SettlementSubject(handle))
 
 
 @require_safe
@@ -129,13 +131,17 @@ def settle_receipt(request: HttpRequest, handle: str, decision_id: str) -> HttpR
     if resolution is None:
         raise Http404(decision_id)
     context = {"decision": resolution, "resolution": resolution, "operation": operation}
-    return receipt(request, context)
+    return ceremony.receipt(request, context)
 
 
-def _custody(operation: Operation) -> str:
-    with rows.hot_cursor() as cur:
-        op = rows.read(cur, op_id=operation.id)
-        return dossier.custody_of(dossier.rule_of(cur, op)) if op is not None else "A2"
+def _ref(request: HttpRequest, choice: str) -> str | None:
+    """The panel has one field for all choices; what was typed for another one is not signed."""
+    said = request.POST.get("provider_ref", "") if choice == "settle-committed" else ""
+    return said.strip() or None
+
+
+def _undoing(request: HttpRequest) -> Undoing:
+    return attachments.undoing(request.POST.get("tool", ""), request.POST.get("args", ""))
 
 
 def _operation(handle: str) -> Operation:

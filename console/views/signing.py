@@ -1,33 +1,23 @@
-"""Signing a decision: a form, the bytes with one button, a receipt. GET never changes anything.
+"""Signing a decision on an approval request."""
 
-`start` builds the statement and shows it; `finish` takes the answer and redirects to the receipt,
-so that a reload signs nothing twice.
-"""
-
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.csp import csp_override
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import decisions, permissions
+from approvals import decisions
 from approvals.errors import Refused
-from approvals.models import ApprovalRequest, Decision
-from console.views.ceremony import (
-    SIGNING_CSP,
-    answer_of,
-    chosen_key,
-    receipt,
-    refused,
-    session_of,
-    shown_as,
-    sign_page,
-)
+from approvals.models import ApprovalRequest, Decision, ReviewerKey, User
+from approvals.signing import Ceremony
+from console.views import ceremony
+from console.views.ceremony import SIGNING_CSP, Subject, session_of, shown_as
 from console.views.people import person
 from operations import rows
-from operations.errors import DomainError
 
+#: Offered to everybody, for every deny: what the agent is told.
 DENY_REASONS: Final = (
     ("wrong_payee", "wrong payee"),
     ("wrong_amount", "wrong amount"),
@@ -35,95 +25,92 @@ DENY_REASONS: Final = (
     ("ask_requester", "ask the requester"),
     ("other", "other"),
 )
-VERDICTS: Final = {"approve": ("Approve", "Approve and sign"), "deny": ("Deny", "Deny and sign")}
+
+
+class ApprovalSubject(Subject):
+    """One approval request."""
+
+    field = "verdict"
+    words: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "approve": ("Approve", "Approve and sign"),
+        "deny": ("Deny", "Deny and sign"),
+    }
+    template = "signing/approval_form.html"
+    receipt_name = "approval-receipt"
+
+    def __init__(self, handle: str) -> None:
+        self.handle = handle
+        self.asked = _approval(handle)
+        self.back = reverse("approval", args=[handle])
+        self.finish_url = reverse("approval-finish", args=[handle])
+
+    @property
+    def tool(self) -> str:
+        """The call's tool."""
+        return self.asked.operation.tool
+
+    def min_custody(self) -> str:
+        """What the rule of the request asks for."""
+        return self.asked.min_custody
+
+    def form(self, user: User, choice: str) -> dict[str, Any]:
+        """The exact arguments, and what has to be opened before approving."""
+        with rows.hot_cursor() as cur:
+            shown = decisions.show(cur, self.asked)
+        return {
+            "asked": self.asked,
+            "operation": self.asked.operation,
+            **shown_as(shown),
+            "why_not": decisions.why_not(user, self.handle, choice),
+            "reasons": DENY_REASONS,
+            "must_open": [one for one in shown.leaves if one.folded and choice == "approve"],
+        }
+
+    def start(
+        self, request: HttpRequest, user: User, choice: str, key: ReviewerKey
+    ) -> tuple[Ceremony, dict[str, Any]]:
+        """Build the statement of this verdict. A code is a denial's alone."""
+        code = request.POST.get("reason_code", "") if choice == "deny" else ""
+        begun = decisions.start(
+            user,
+            session_of(request),
+            self.handle,
+            choice,
+            key=key,
+            reason=request.POST.get("reason", ""),
+            reason_code=code if code in dict(DENY_REASONS) else "",
+            opened=request.POST.getlist("opened"),
+        )
+        return begun, {}
+
+    def finish(self, request: HttpRequest, user: User, answer: object) -> str:
+        """Record the decision."""
+        statement = request.POST.get("statement", "")
+        decided = decisions.finish(
+            user, session_of(request), statement, answer, approval_id=self.handle
+        )
+        return decided.decision_id
 
 
 @require_safe
 @csp_override(SIGNING_CSP)
 def approval_form(request: HttpRequest, handle: str) -> HttpResponse:
     """`/approvals/apr_…/sign/?verdict=`: why, with which key. Nothing is stored."""
-    verdict = request.GET.get("verdict", "")
-    if verdict not in VERDICTS:
-        raise Http404(verdict)
-    return _approval_form(request, handle, verdict)
-
-
-def _approval_form(
-    request: HttpRequest, handle: str, verdict: str, error: Refused | None = None
-) -> HttpResponse:
-    user = person(request)
-    found = _approval(handle)
-    with rows.hot_cursor() as cur:
-        shown = decisions.show(cur, found)
-    context = {
-        "asked": found,
-        "verdict": verdict,
-        "title": VERDICTS[verdict][0],
-        "operation": found.operation,
-        **shown_as(shown),
-        "keys": permissions.usable_keys(user, found.min_custody),
-        "why_not": decisions.why_not(user, handle, verdict),
-        "reasons": DENY_REASONS,
-        "must_open": [one for one in shown.leaves if one.folded and verdict == "approve"],
-        "error": error,
-        "given": request.POST,
-        "back": f"/approvals/{handle}/",
-    }
-    status = error.status if error else 200
-    return render(request, "signing/approval_form.html", context, status=status)
+    return ceremony.form(request, ApprovalSubject(handle))
 
 
 @require_POST
 @csp_override(SIGNING_CSP)
 def approval_start(request: HttpRequest, handle: str) -> HttpResponse:
-    """Build the statement and show it, with one button."""
-    user = person(request)
-    found = _approval(handle)
-    verdict = request.POST.get("verdict", "")
-    if verdict not in VERDICTS:
-        raise Http404(verdict)
-    try:
-        key = chosen_key(user, request.POST.get("key", ""), found.min_custody)
-        ceremony = decisions.start(
-            user,
-            session_of(request),
-            handle,
-            verdict,
-            key=key,
-            reason=request.POST.get("reason", ""),
-            reason_code=_code(request),
-            opened=request.POST.getlist("opened"),
-        )
-    except Refused as error:
-        if error.code == "VALIDATION_ERROR":
-            return _approval_form(request, handle, verdict, error)
-        return refused(request, error, f"/approvals/{handle}/")
-    return sign_page(
-        request,
-        ceremony,
-        title=VERDICTS[verdict][0],
-        button=f"{VERDICTS[verdict][1]}: {found.operation.tool}",
-        verdict=verdict,
-        finish=f"/approvals/{handle}/sign/finish/",
-        back=f"/approvals/{handle}/",
-    )
+    """The statement with one button; the request's own page posts here."""
+    return ceremony.start(request, ApprovalSubject(handle))
 
 
 @require_POST
 @csp_override(SIGNING_CSP)
 def approval_finish(request: HttpRequest, handle: str) -> HttpResponse:
-    """Take the answer; the receipt is another page."""
-    try:
-        decided = decisions.finish(
-            person(request),
-            session_of(request),
-            request.POST.get("statement", ""),
-            answer_of(request),
-            approval_id=handle,
-        )
-    except DomainError as error:
-        return refused(request, error, f"/approvals/{handle}/")
-    return redirect("approval-receipt", handle=handle, decision_id=decided.decision_id)
+    """Take the answer."""
+    return ceremony.finish(request, ApprovalSubject(handle))
 
 
 @require_safe
@@ -136,7 +123,7 @@ def approval_receipt(request: HttpRequest, handle: str, decision_id: str) -> Htt
     if decision is None:
         raise Http404(decision_id)
     context = {"decision": decision, "asked": found, "operation": found.operation}
-    return receipt(request, context)
+    return ceremony.receipt(request, context)
 
 
 def _approval(handle: str) -> ApprovalRequest:
@@ -144,8 +131,3 @@ def _approval(handle: str) -> ApprovalRequest:
         return decisions.find(handle)
     except Refused:
         raise Http404(handle) from None
-
-
-def _code(request: HttpRequest) -> str:
-    code = request.POST.get("reason_code", "")
-    return code if code in dict(DENY_REASONS) else ""

@@ -121,9 +121,9 @@ def test_a_denial_reaches_the_agent_as_such(
     call = agent.new_call()
     approval = agent.claim(call).json()["approval"]
 
-    page.goto(f"/approvals/{approval['id']}/sign/?verdict=deny")
-    page.get_by_label("Why").select_option("wrong amount")
-    page.get_by_role("button", name="Continue to sign").click()
+    page.goto(f"/approvals/{approval['id']}/")
+    page.get_by_label("Why, if you deny").select_option("wrong amount")
+    page.get_by_role("button", name="Deny…").click()
     page.get_by_role("button", name="Deny and sign").click()
     page.get_by_text("Your denial is recorded").wait_for()
 
@@ -167,8 +167,7 @@ def test_a_browser_key_signs_where_the_rule_says_a1(
     approval = agent.claim(call).json()["approval"]
 
     page.goto(f"/approvals/{approval['id']}/")
-    page.get_by_role("link", name="Approve…").click()
-    page.get_by_role("button", name="Continue to sign").click()
+    page.get_by_role("button", name="Approve…").click()
     page.get_by_role("button", name="Approve and sign").click()
     page.get_by_text("Approved is not executed").wait_for()
 

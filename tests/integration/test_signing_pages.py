@@ -179,6 +179,36 @@ def test_a_settlement_goes_from_the_form_to_the_receipt() -> None:
     assert unknown.row.provider_ref == "msg_42"
 
 
+def test_the_requests_own_page_posts_straight_to_the_bytes() -> None:
+    reviewer, asked = approving.person(), approving.ask()
+    client = signed_in(reviewer.user)
+    page = client.get(reverse("approval", args=[asked.id])).content.decode()
+    assert f'action="{reverse("approval-start", args=[asked.id])}"' in page
+    assert page.count('name="verdict"') == 2
+    assert "autofocus" not in page
+    assert not re.search(r'name="(key|verdict|reason_code)"[^>]*checked', page)
+    html = start(client, asked, "deny", reason_code="wrong_amount", key=hidden(page, "key"))
+    assert "Deny and sign" in html
+    assert "wrong_amount" in html
+    assert not Decision.objects.exists()
+
+
+def test_the_unknowns_own_page_posts_straight_to_the_bytes() -> None:
+    unknown, operator = Unknown(), approving.person("operator")
+    client = signed_in(operator.user)
+    page = client.get(reverse("operation", args=[unknown.id])).content.decode()
+    assert f'action="{reverse("settle-start", args=[unknown.id])}"' in page
+    assert not re.search(r'name="choice"[^>]*checked', page)
+    for name in ("provider_ref", "reason", "key"):
+        assert f'name="{name}"' in page
+
+
+def test_a_denials_reason_is_not_signed_with_an_approval() -> None:
+    reviewer, asked = approving.person(), approving.ask()
+    html = start(signed_in(reviewer.user), asked, "approve", reason_code="wrong_amount")
+    assert "wrong_amount" not in html
+
+
 def test_17_release_before_the_settle_point_cannot_be_signed_by_direct_post() -> None:
     unknown, reviewer = Unknown(), approving.person()
     client = signed_in(reviewer.user)
