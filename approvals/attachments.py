@@ -4,7 +4,7 @@ signed, and the arguments of the call that is to undo this one.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Buffer, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -73,5 +73,5 @@ def attach(
     return document, {"object": sha256(document).hexdigest()}
 
 
-def digest_or_none(kept: bytes | memoryview[int] | None) -> str | None:
+def digest_or_none(kept: Buffer | None) -> str | None:
     return sha256(bytes(kept)).hexdigest() if kept is not None else None

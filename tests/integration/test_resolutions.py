@@ -260,12 +260,6 @@ def test_a_decision_statement_cannot_settle_anything() -> None:
     )
 
 
-def test_compensation_is_refused_politely() -> None:
-    unknown, reviewer = Unknown(), approving.person()
-    error = refused("NOT_READY", lambda: begin(unknown, reviewer, "compensate"))
-    assert "compensates" in error.detail
-
-
 def test_what_is_not_unknown_cannot_be_settled() -> None:
     unknown, reviewer = Unknown(), approving.person()
     settle(unknown, reviewer, "settle-committed", provider_ref="msg_42")
