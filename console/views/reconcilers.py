@@ -7,6 +7,7 @@ from console.queries import health as queries
 from console.queries import queues
 from console.views.rendering import page
 from reconcilers import registry
+from reconcilers.reading import hook_health
 
 
 @require_safe
@@ -15,6 +16,7 @@ def reconcilers(request: HttpRequest) -> HttpResponse:
     context = {
         "accounts": queries.accounts(),
         "sweeps": queries.checks(queues.viewer(request).now),
+        "hooks": hook_health(),
         "kinds": list(registry.providers().values()),
     }
     return page(request, "reconcilers.html", context, {"health": "health"})

@@ -209,6 +209,11 @@ class Provider(ABC):
     def check_account(self, environment: str, values: Mapping[str, Any]) -> None:  # noqa: B027
         """Raise BadConfig where complete and well-typed values still cannot be right."""
 
+    @property
+    def takes_hooks(self) -> bool:
+        """Whether this provider sends messages to an address of ours."""
+        return type(self).read_hook is not Provider.read_hook
+
     def read_hook(self, access: AccountAccess, headers: Mapping[str, str], body: bytes) -> Hook:
         """Verify and read a message to this account's address (design: the API, "Webhooks").
 

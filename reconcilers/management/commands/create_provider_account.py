@@ -28,13 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the account's id, alone."""
-        text = sys.stdin.read() if options["config"] == "-" else _read(options["config"])
-        try:
-            document = yaml.safe_load(text) or {}
-        except yaml.YAMLError as error:
-            raise CommandError(_where(error)) from None
-        if not isinstance(document, dict):
-            raise CommandError("the configuration must be a YAML mapping of fields")
+        document = read_config(options["config"])
         try:
             account = accounts.create_account(
                 options["kind"],
@@ -46,6 +40,18 @@ class Command(BaseCommand):
         except (BadConfig, accounts.AccountTaken, registry.UnknownProvider) as error:
             raise CommandError(str(error)) from None
         self.stdout.write(str(account.id))
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """The mapping in a YAML file, or on stdin for `-`; CommandError where there is none."""
+    text = sys.stdin.read() if path == "-" else _read(path)
+    try:
+        document = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise CommandError(_where(error)) from None
+    if not isinstance(document, dict):
+        raise CommandError("the configuration must be a YAML mapping of fields")
+    return document
 
 
 def _read(path: str) -> str:
