@@ -1,6 +1,7 @@
 """Seeded operations with every fault on: what is done to each, and who is right about it."""
 
 import random
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,7 +99,7 @@ class Case:
 class Soak:
     """A seeded run over some worlds (accounts)."""
 
-    def __init__(self, worlds: list[World], *, seed: int) -> None:
+    def __init__(self, worlds: Sequence[World], *, seed: int) -> None:
         self.worlds = worlds
         self.dice = random.Random(seed)
         self.cases: list[Case] = []
