@@ -29,7 +29,7 @@ from reconcilers.turns import AccountGate, DatabaseClock
 logger = logging.getLogger(__name__)
 
 #: One list window serves all of a batch, so it is large; each look is concluded as it comes.
-BATCH: Final = 5000
+BATCH: Final = 20_000
 _POLL_SECONDS: Final = 0.25
 _RENEW_SECONDS: Final = 5.0
 _SWEEP_SECONDS: Final = 1.0

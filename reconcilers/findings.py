@@ -1,44 +1,53 @@
 """Looks as rows: every one is kept, with a digest of the answer, and read back as it was."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
 
+from operations import arrays
 from reconcilers.evidence import Look, Outcome, Sighting, Stage
 from reconcilers.providers.base import KnownObject
 
-_COLUMNS: Final = (
-    "operation_id",
-    "account_id",
-    "lookup",
-    "lookup_class",
-    "outcome",
-    "reason",
-    "endpoint",
-    "account_seen",
-    "mode",
-    "started_at",
-    "ended_at",
-    "pages",
-    "rows",
-    "complete",
-    "exhaustive",
-    "covers_from",
-    "control_passed",
-    "request_id",
-    "objects_seen",
-    "answer_sha256",
-    "answer",
-)
+#: Columns, oldest looks first, and their types in Postgres.
+_COLUMNS: Final = {
+    "operation_id": "uuid",
+    "account_id": "uuid",
+    "lookup": "text",
+    "lookup_class": "text",
+    "outcome": "text",
+    "reason": "text",
+    "endpoint": "text",
+    "account_seen": "text",
+    "mode": "text",
+    "started_at": "timestamptz",
+    "ended_at": "timestamptz",
+    "pages": "int",
+    "rows": "int",
+    "complete": "bool",
+    "exhaustive": "bool",
+    "covers_from": "timestamptz",
+    "control_passed": "bool",
+    "request_id": "text",
+    "objects_seen": "jsonb",
+    "answer_sha256": "bytea",
+    "answer": "bytea",
+}
+_LITERALS: Final[dict[str, Callable[[Iterable[Any]], str]]] = {
+    "text": arrays.texts,
+    "timestamptz": arrays.moments,
+    "jsonb": arrays.texts,
+    "bytea": arrays.binaries,
+    **dict.fromkeys(("uuid", "int", "bool"), arrays.plain),
+}
 _INSERT: Final = f"""
 INSERT INTO reconcilers_finding ({", ".join(f'"{name}"' for name in _COLUMNS)})
-VALUES ({", ".join(["%s"] * len(_COLUMNS))})
+SELECT * FROM unnest({", ".join(f"%s::{kind}[]" for kind in _COLUMNS.values())})
 """  # noqa: S608
-_READ: Final = _COLUMNS[2:19]
+_READ: Final = tuple(_COLUMNS)[2:19]
 _SELECT: Final = f"""
 SELECT operation_id, id, {", ".join(f'"{name}"' for name in _READ)}
   FROM reconcilers_finding WHERE operation_id = ANY(%s) ORDER BY id
@@ -54,7 +63,9 @@ def store(cur: Any, account_id: UUID | None, looks: Iterable[tuple[UUID, Look]])
     """Keep looks, oldest first. Nothing ever edits them."""
     rows = [_row(operation_id, account_id, look) for operation_id, look in looks]
     if rows:
-        cur.executemany(_INSERT, rows)
+        # psycopg binds thousands of values one by one; a literal for each column goes as it is.
+        columns = zip(_COLUMNS.values(), zip(*rows, strict=True), strict=True)
+        cur.execute(_INSERT, [_LITERALS[kind](values) for kind, values in columns])
 
 
 def load(cur: Any, operation_ids: Sequence[UUID]) -> dict[UUID, list[Look]]:

@@ -6,11 +6,13 @@ three it is left for a person. Whoever finishes a look must hold its fence: a sl
 lease schedules nothing and concludes nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
+
+from operations import arrays
 
 LEASE_SECONDS: Final = 20
 #: Leases in a row that may be lost before a look is a person's business.
@@ -82,10 +84,14 @@ SELECT operation_id, fence FROM reconcilers_duelook
  WHERE operation_id = ANY(%s) ORDER BY operation_id FOR NO KEY UPDATE
 """
 _FINISH: Final = """
-UPDATE reconcilers_duelook
-   SET purpose = %s, due_at = %s, since = %s, looks = %s, failures = %s, strikes = %s, lane = %s,
-       leased_until = NULL, holder = '', asked_by = ''
- WHERE operation_id = %s
+UPDATE reconcilers_duelook AS d
+   SET purpose = said.purpose, due_at = said.due_at, since = said.since, looks = said.looks,
+       failures = said.failures, strikes = said.strikes, lane = said.lane, leased_until = NULL,
+       holder = '', asked_by = ''
+  FROM unnest(%s::uuid[], %s::text[], %s::timestamptz[], %s::timestamptz[], %s::int[], %s::int[],
+              %s::int[], %s::text[])
+       AS said (id, purpose, due_at, since, looks, failures, strikes, lane)
+ WHERE d.operation_id = said.id
 """
 _NEXT_DUE: Final = """
 SELECT EXTRACT(epoch FROM min(due_at) - clock_timestamp()) FROM reconcilers_duelook
@@ -144,25 +150,22 @@ def still_held(cur: Any, leases: Iterable[Lease]) -> set[UUID]:
 def finish(cur: Any, schedules: Sequence[Schedule]) -> None:
     """Write what comes next and give the leases back; only for rows that `still_held` named."""
     if schedules:
-        cur.executemany(
+        cur.execute(
             _FINISH,
-            [
-                (
-                    next_.purpose,
-                    next_.due_at,
-                    next_.since,
-                    next_.looks,
-                    next_.failures,
-                    next_.strikes,
-                    next_.lane,
-                    next_.operation_id,
-                )
-                for next_ in schedules
-            ],
+            (
+                arrays.plain(after.operation_id for after in schedules),
+                arrays.texts(after.purpose for after in schedules),
+                arrays.moments(after.due_at for after in schedules),
+                arrays.moments(after.since for after in schedules),
+                arrays.plain(after.looks for after in schedules),
+                arrays.plain(after.failures for after in schedules),
+                arrays.plain(after.strikes for after in schedules),
+                arrays.texts(after.lane for after in schedules),
+            ),
         )
 
 
-def forget(cur: Any, operation_ids: Sequence[UUID]) -> None:
+def forget(cur: Any, operation_ids: Collection[UUID]) -> None:
     """Nothing will ever be asked about these again."""
     if operation_ids:
         cur.execute(

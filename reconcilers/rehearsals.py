@@ -13,7 +13,8 @@ from django.db import connection
 
 from operations import rows
 from reconcilers import conclusions, dossiers, engine, sweeps
-from reconcilers.conclusions import Conclusion, Listener, Told
+from reconcilers.acting import Conclusion
+from reconcilers.cases import Listener, Told
 from reconcilers.models import ProviderAccount
 
 _UNKNOWN: Final = """

@@ -18,7 +18,7 @@ from django.db import Error, connection
 from operations import rows
 from reconcilers import accounts, conclusions, dossiers, findings, keyring, queue
 from reconcilers.breakers import Breakers, Door
-from reconcilers.conclusions import Told
+from reconcilers.cases import Told
 from reconcilers.dossiers import Dossier
 from reconcilers.evidence import Look, Outcome
 from reconcilers.models import ProviderAccount
@@ -30,8 +30,9 @@ logger = logging.getLogger(__name__)
 
 #: No slice lasts longer; what it has not asked by then goes back unasked.
 SLICE_SECONDS: Final = 60.0
-_CHUNK: Final = 50
-_WRITERS: Final = 3
+#: Concluded in one transaction: enough that most of it is the statements' own work.
+_CHUNK: Final = 500
+_WRITERS: Final = 2
 _FLUSH_SECONDS: Final = 0.1
 #: A conclusion that Postgres could not take is offered again: it may be restarting.
 _STORE_TRIES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)

@@ -72,6 +72,8 @@ ON CONFLICT (name) DO UPDATE SET finished_at = excluded.finished_at, counts = ex
 #: Name of the sweep whose last finish is the engine's freshness.
 RECONCILE: Final = "reconcile"
 RECOUNT: Final = "recount"
+#: One outage's operations come due together, so that one window of a list serves them all.
+MOST_AT_ONCE: Final = 20_000
 _RECOUNT_EVERY_SECONDS: Final = 30
 #: The longest a lease can last, and as much again for a console that was away.
 _LOOK_BACK_SECONDS: Final = 7200
@@ -93,7 +95,7 @@ def finished(name: str, counts: dict[str, int]) -> None:
         cur.execute(_FINISHED, (name, json.dumps(counts)))
 
 
-def run_once(*, limit: int = 2000) -> dict[str, int]:
+def run_once(*, limit: int = MOST_AT_ONCE) -> dict[str, int]:
     """One sweep; counts of what was put on the queue."""
     counts = {"missing": enqueue_missing(limit=limit), "recounts": 0}
     counts |= inbox.run_once()
@@ -103,14 +105,14 @@ def run_once(*, limit: int = 2000) -> dict[str, int]:
     return counts
 
 
-def enqueue_missing(*, limit: int = 2000) -> int:
+def enqueue_missing(*, limit: int = MOST_AT_ONCE) -> int:
     """Every UNKNOWN operation gets a due look, its first about a second from now."""
     with transaction.atomic(), connection.cursor() as cur:
         cur.execute(_MISSING, (limit,))
         return _enqueue(cur, cur.fetchall(), "settle", cadence.FIRST_LOOK.total_seconds())
 
 
-def enqueue_recounts(*, limit: int = 2000, look_back_seconds: int = _LOOK_BACK_SECONDS) -> int:
+def enqueue_recounts(*, limit: int = MOST_AT_ONCE, look_back_seconds: int = _LOOK_BACK_SECONDS) -> int:
     """Operations that may have been sent twice get their effects counted, COMMITTED or not."""
     with transaction.atomic(), connection.cursor() as cur:
         cur.execute(_TWICE_SENT, (look_back_seconds, limit))

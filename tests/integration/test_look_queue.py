@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
-from operations import rows, settling
+from operations import rows, settling, settling_many
 from reconcilers import conclusions, queue, sweeps
-from reconcilers.conclusions import Told
+from reconcilers.cases import Told
 from reconcilers.evidence import Look, Outcome
 from reconcilers.models import DueLook, Finding, ProviderAccount, SweepLog
 from reconcilers.reading import freshness
@@ -158,14 +158,20 @@ class TestFences:
         calls = queued(world, 3)
         leases = lease(lane())
         bad = calls[1].id
-        real = settling.set_verdict
+        one, many = settling.set_verdict, settling_many.hold_many
 
         def failing(cur, op_id, *args, **more):
             if op_id == bad:
                 cur.execute("SELECT 1 / 0")
-            return real(cur, op_id, *args, **more)
+            return one(cur, op_id, *args, **more)
+
+        def failing_together(cur, held, **more):
+            if any(each.op_id == bad for each in held):
+                cur.execute("SELECT 1 / 0")
+            return many(cur, held, **more)
 
         monkeypatch.setattr(settling, "set_verdict", failing)
+        monkeypatch.setattr(settling_many, "hold_many", failing_together)
         account = ProviderAccount.objects.get()
         told = [Told(lease=held, looks=(empty_look(),)) for held in leases]
         counts = conclusions.conclude(account.id, told)

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from reconcilers import registry, rehearsals, sentences
-from reconcilers.conclusions import Conclusion
+from reconcilers.acting import Conclusion
 
 #: What follows, as a rehearsal and as a run say it.
 _WOULD = {
