@@ -112,7 +112,9 @@ def enqueue_missing(*, limit: int = MOST_AT_ONCE) -> int:
         return _enqueue(cur, cur.fetchall(), "settle", cadence.FIRST_LOOK.total_seconds())
 
 
-def enqueue_recounts(*, limit: int = MOST_AT_ONCE, look_back_seconds: int = _LOOK_BACK_SECONDS) -> int:
+def enqueue_recounts(
+    *, limit: int = MOST_AT_ONCE, look_back_seconds: int = _LOOK_BACK_SECONDS
+) -> int:
     """Operations that may have been sent twice get their effects counted, COMMITTED or not."""
     with transaction.atomic(), connection.cursor() as cur:
         cur.execute(_TWICE_SENT, (look_back_seconds, limit))
