@@ -22,6 +22,7 @@ django.setup()
 
 import aiohttp  # noqa: E402
 from django.db import connection, connections  # noqa: E402
+from django.db.backends.postgresql.base import DatabaseWrapper  # noqa: E402
 
 from operations import ingest  # noqa: E402
 from operations.actors import Runtime  # noqa: E402
@@ -159,4 +160,5 @@ async def _slow_down(provider: str, latency_ms: float) -> None:
 if __name__ == "__main__":
     print(json.dumps(main(json.load(sys.stdin))))
     connections.close_all()
-    connection.close_pool()
+    if isinstance(connection, DatabaseWrapper):
+        connection.close_pool()

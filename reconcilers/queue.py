@@ -75,9 +75,15 @@ UPDATE reconcilers_duelook d
   FROM due WHERE d.operation_id = due.operation_id
 RETURNING d.operation_id, d.lane, d.fence, d.purpose, d.since, d.looks, d.failures, d.strikes
 """
+# What is being concluded at this moment is locked, in another order, and needs no longer lease.
 _RENEW: Final = """
-UPDATE reconcilers_duelook SET leased_until = clock_timestamp() + make_interval(secs => %s)
- WHERE holder = ANY(%s) AND leased_until >= clock_timestamp()
+WITH mine AS (
+    SELECT operation_id FROM reconcilers_duelook
+     WHERE holder = ANY(%s) AND leased_until >= clock_timestamp()
+       FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE reconcilers_duelook d SET leased_until = clock_timestamp() + make_interval(secs => %s)
+  FROM mine WHERE d.operation_id = mine.operation_id
 """
 _HOLD: Final = """
 SELECT operation_id, fence FROM reconcilers_duelook
@@ -136,7 +142,7 @@ def renew(cur: Any, holders: Sequence[str], *, seconds: int = LEASE_SECONDS) -> 
     """Hold on for a while longer; what was lost already stays lost."""
     if not holders:
         return 0
-    cur.execute(_RENEW, (seconds, list(holders)))
+    cur.execute(_RENEW, (list(holders), seconds))
     return int(cur.rowcount)
 
 

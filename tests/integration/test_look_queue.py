@@ -7,7 +7,7 @@ from itertools import chain
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from operations import rows, settling, settling_many
 from reconcilers import conclusions, queue, sweeps
@@ -258,3 +258,30 @@ class TestSlots:
         SweepLog.objects.update(finished_at="2020-01-01T00:00:00Z")
         assert freshness().is_stale
         assert (freshness().age_seconds or 0) > 3600
+
+
+class TestRenewing:
+    def test_a_lease_whose_look_is_being_concluded_is_passed_over(self, world):
+        """Renewal locks in no order of ours: waiting here is how the two would deadlock."""
+        queued(world, 3)
+        leases = lease(lane())
+        holders = list(DueLook.objects.values_list("holder", flat=True).distinct())
+        locked, free = threading.Event(), threading.Event()
+
+        def conclude_slowly():
+            with transaction.atomic(), connection.cursor() as cur:
+                queue.still_held(cur, leases[:1])
+                locked.set()
+                free.wait(10)
+            connection.close()
+
+        other = threading.Thread(target=conclude_slowly)
+        other.start()
+        assert locked.wait(10)
+        try:
+            with transaction.atomic(), connection.cursor() as cur:
+                cur.execute("SET LOCAL lock_timeout = '2s'")
+                assert queue.renew(cur, holders) == 2
+        finally:
+            free.set()
+            other.join()
