@@ -72,6 +72,8 @@ class TestActivities:
         look = await self.history(bench, "agent-1/pay-1")
         assert [seen.id for seen in look.sightings] == [f"{second.run_id}/agent-1/pay-1"]
         assert look.outcome is Outcome.HIT
+        look = await self.history(bench, "agent-1/other-24")
+        assert [seen.id for seen in look.sightings] == [f"{first.run_id}/agent-1/other-24"]
 
     async def test_what_a_reset_copied_is_no_second_activity(self, bench):
         base = self.agent(bench, "agent-1")

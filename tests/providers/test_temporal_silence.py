@@ -94,3 +94,9 @@ async def test_turns_are_taken_for_each_request(bench):
 async def test_nobody_listening_is_an_outage(bench):
     (look,) = await bench.ask(uuid4().hex, config={"target": "127.0.0.1:1"})
     assert (look.outcome, look.permanent) == (Outcome.CANNOT_LOOK, False)
+
+
+async def test_a_namespace_that_went_meanwhile_is_no_missing_workflow(bench):
+    bench.server.faults["DescribeNamespace"] = grpc.StatusCode.PERMISSION_DENIED
+    (look,) = await bench.ask(uuid4().hex, config={"namespace": "payments"})
+    assert look.reason == "this frontend has no namespace called payments"
