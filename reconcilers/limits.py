@@ -14,6 +14,8 @@ from typing import Any, Final
 import redis
 from redis import asyncio as redis_async
 
+from reconcilers.allowances import Reads
+
 logger = logging.getLogger(__name__)
 
 #: Share of a limit that is used: answers jitter by some milliseconds on their way.
@@ -100,6 +102,7 @@ class Limiter:
         self._blocks: dict[tuple[str, ...], _Block] = {}
         self._local: dict[str, float] = {}
         self._away_until = 0.0
+        self.reads = Reads(self._redis)
 
     @property
     def shared(self) -> bool:
@@ -153,7 +156,8 @@ class Limiter:
         await self._redis_or_none(self._push_script, [_key(name)], [seconds])
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Write down what was read, and give the connections back."""
+        await self.reads.write()
         await self._redis.aclose()
 
     async def _reserve(self, buckets: tuple[Bucket, ...], wanted: int, longest: float) -> float:

@@ -14,6 +14,9 @@ from reconcilers.providers.base import ProviderError
 #: A wait for a turn that is longer than this is given up, and the look comes back later.
 LONGEST_WAIT_SECONDS = 30.0
 
+#: Days pass before anything is allowed again; somebody may raise the limit meanwhile.
+_ALLOWANCE_PAUSE_SECONDS = 900.0
+
 
 @dataclass(frozen=True)
 class DatabaseClock:
@@ -38,7 +41,8 @@ class DatabaseClock:
 class AccountGate:
     """One account's turns, for one session. `limits` is requests per second by endpoint.
 
-    `account` bounds all endpoints together, `*` those that are not named.
+    `account` bounds all endpoints together, `*` those that are not named, and `month` the reads of
+    30 days.
     """
 
     def __init__(
@@ -62,8 +66,10 @@ class AccountGate:
 
     async def turn(self, endpoint: str) -> None:
         """Wait for an instant that is free for the endpoint and for the account as a whole."""
+        await self._check_allowance()
         buckets = [Bucket(self._bucket(name), rate) for name, rate in self._rates(endpoint)]
         if not buckets:
+            self._limiter.reads.count(self._account)
             return
         try:
             await self._limiter.turn(*buckets, longest_wait=LONGEST_WAIT_SECONDS)
@@ -74,6 +80,18 @@ class AccountGate:
                 f" {busy.seconds:.0f} s",
                 retry_after_seconds=busy.seconds,
             ) from None
+        self._limiter.reads.count(self._account)
+
+    async def _check_allowance(self) -> None:
+        """What the month allows is not passed: the provider would slow all of the account down."""
+        allowed = self._limits.get("month")
+        if allowed is None or await self._limiter.reads.used(self._account) < allowed:
+            return
+        raise ProviderError(
+            f"the {allowed:,.0f} reads that this account may use in 30 days are used up: its limit"
+            " `month` can be raised",
+            retry_after_seconds=_ALLOWANCE_PAUSE_SECONDS,
+        )
 
     def _rates(self, endpoint: str) -> list[tuple[str, float]]:
         own = self._limits.get(endpoint, self._limits.get("*"))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connection
 
-from reconcilers import queue, registry, sweeps
+from reconcilers import allowances, queue, registry, sweeps
 from reconcilers.breakers import Breakers
 from reconcilers.models import ProviderAccount, SweepLog
 
@@ -34,6 +34,12 @@ class AccountHealth:
     breaker: str
     paused_at: datetime | None
     limits: dict[str, float]
+    reads_of_30_days: int = 0
+
+    @property
+    def reads_allowed(self) -> float | None:
+        """The account's own bound on them, where it has one."""
+        return self.limits.get("month")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +70,7 @@ SELECT account_id::text, count(*), count(*) FILTER (WHERE outcome = 'cannot_look
        max(ended_at) FILTER (WHERE outcome = 'hit')
   FROM reconcilers_finding
  WHERE ended_at > clock_timestamp() - interval '1 hour' AND account_id IS NOT NULL
+   AND lookup <> 'webhook'
  GROUP BY account_id
 """
 _ERRORS: Final = """
@@ -85,11 +92,13 @@ def account_health() -> list[AccountHealth]:
         errors: dict[str, list[tuple[str, int]]] = {}
         for lane, reason, count in cur.fetchall():
             errors.setdefault(lane, []).append((reason, int(count)))
+    known = list(ProviderAccount.objects.order_by("kind", "name"))
+    reads = allowances.used_by(settings.REDIS_URL, [str(account.id) for account in known])
     breakers = Breakers(settings.REDIS_URL)
     try:
         found = [
-            _health(account, backlog, asked, errors, breakers)
-            for account in ProviderAccount.objects.order_by("kind", "name")
+            _health(account, backlog, asked, errors, breakers, reads.get(str(account.id), 0))
+            for account in known
         ]
     finally:
         breakers.close()
@@ -105,6 +114,7 @@ def _health(
     asked: dict[str, Any],
     errors: dict[str, list[tuple[str, int]]],
     breakers: Breakers,
+    reads: int,
 ) -> AccountHealth:
     lane = str(account.id)
     waiting, overdue, lag = backlog.get(lane, (0, 0, 0.0))
@@ -138,6 +148,7 @@ def _health(
         breaker=breaker,
         paused_at=account.paused_at,
         limits=limits | account.config.get("limits", {}),
+        reads_of_30_days=reads,
     )
 
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
+from reconcilers.allowances import used_by
 from reconcilers.breakers import FAILURES_TO_OPEN, Breakers
 from reconcilers.limits import Bucket, Limiter, TooBusy
 from reconcilers.providers.base import ProviderError
@@ -210,3 +211,44 @@ class TestGate:
         clock = DatabaseClock.just_read(read)
         time.sleep(0.05)
         assert 0.04 < (clock.now() - read).total_seconds() < 0.5
+
+
+class TestAllowance:
+    def gate(self, whose, limiter, breakers, **limits):
+        clock = DatabaseClock.just_read(datetime.now(UTC))
+        return AccountGate(whose, limits, limiter=limiter, breakers=breakers, clock=clock)
+
+    async def test_reads_are_counted_by_account_and_shared(self):
+        account, other, breakers = uuid4(), uuid4(), Breakers(settings.REDIS_URL)
+        for _ in range(2):
+            limiter = Limiter(settings.REDIS_URL)
+            gate = self.gate(account, limiter, breakers, account=1000.0)
+            for _ in range(5):
+                await gate.turn("charges")
+            await limiter.close()
+        breakers.close()
+        known = [str(account), str(other)]
+        assert used_by(settings.REDIS_URL, known) == {str(account): 10, str(other): 0}
+
+    async def test_beyond_the_months_reads_nobody_asks(self):
+        account, breakers = uuid4(), Breakers(settings.REDIS_URL)
+        limiter = Limiter(settings.REDIS_URL)
+        gate = self.gate(account, limiter, breakers, account=1000.0, month=3)
+        for _ in range(3):
+            await gate.turn("charges")
+        with pytest.raises(ProviderError, match="the 3 reads that this account may use") as used:
+            await gate.turn("charges")
+        assert used.value.retry_after_seconds == 900
+        await limiter.close()
+        later = Limiter(settings.REDIS_URL)
+        with pytest.raises(ProviderError, match="are used up"):
+            await self.gate(account, later, breakers, month=3).turn("charges")
+        await later.close()
+        breakers.close()
+
+    async def test_without_redis_nothing_is_refused(self):
+        limiter, breakers = Limiter(NOWHERE), Breakers(NOWHERE)
+        await self.gate(uuid4(), limiter, breakers, month=3).turn("charges")
+        await limiter.close()
+        breakers.close()
+        assert used_by(NOWHERE, ["a"]) == {}

@@ -83,11 +83,15 @@ def _hook(event: Mapping[str, Any]) -> Hook:
         return Hook(**known, unreadable="it has no data.object")
     if missing:
         return Hook(**known, unreadable=f"it has no {' and no '.join(missing)}")
+    try:
+        seen, marker = _sighting(body), marker_of(body)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return Hook(**known, unreadable="its object has another shape than any that is known")
     return Hook(
         **known,
-        marker=marker_of(body),
+        marker=marker,
         change=sha256(json.dumps(body, sort_keys=True).encode()).digest(),
-        sighting=_sighting(body),
+        sighting=seen,
     )
 
 
@@ -102,7 +106,8 @@ def _is_text(event: Mapping[str, Any]) -> bool:
 
 def _sighting(body: Mapping[str, Any]) -> Any:
     kind = body["object"]
-    if kind not in OBJECTS or not isinstance(body.get("id"), str):
+    object_id = body.get("id")
+    if kind not in OBJECTS or not isinstance(object_id, str) or len(object_id) > 255:
         return None
     return sighting_of(kind, body, verified=False)
 

@@ -64,7 +64,11 @@ class StripeProvider(Provider):
             help="per currency, minor units above which absence needs a signed release",
             type=dict,
         ),
-        ConfigField(name="limits", help="requests per second: {search: 20, '*': 25}", type=dict),
+        ConfigField(
+            name="limits",
+            help="requests a second: {search: 20, '*': 25}; a month: {month: 10000}",
+            type=dict,
+        ),
     )
 
     def limits_in(self, environment: str) -> Mapping[str, float]:
