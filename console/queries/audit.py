@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 
 from approvals.models import User
 from console.queries import actors
@@ -104,16 +104,9 @@ def read(asked: Filters) -> Log:
     state = SequencerState.objects.first()
     rows = SealedEvent.objects.select_related("event").order_by("-seq")
     problem = ""
-    if asked.before:
-        rows = rows.filter(seq__lt=asked.before)
-    if asked.type:
-        rows = rows.filter(event__type__startswith=asked.type)
-    if asked.op:
-        operation = ids.parse_handle("op", asked.op)
-        problem = "" if operation else f"“{asked.op}” is no operation id."
-        rows = rows.filter(event__operation=operation) if operation else rows.none()
-    if asked.actor:
-        rows = rows.filter(_by(asked.actor))
+    if asked.op and not ids.parse_handle("op", asked.op):
+        problem = f"“{asked.op}” is no operation id."
+    rows = filtered(rows, asked)
     with quickly():
         listed = list(rows[: PAGE + 1])
     names = actors.names(row.event.actor for row in listed)
@@ -128,6 +121,20 @@ def read(asked: Filters) -> Log:
         proof=proof(),
         problem=problem,
     )
+
+
+def filtered(rows: QuerySet[SealedEvent], asked: Filters) -> QuerySet[SealedEvent]:
+    """What the person asked for; nothing where the operation is no id."""
+    if asked.before:
+        rows = rows.filter(seq__lt=asked.before)
+    if asked.type:
+        rows = rows.filter(event__type__startswith=asked.type)
+    if asked.op:
+        operation = ids.parse_handle("op", asked.op)
+        rows = rows.filter(event__operation=operation) if operation else rows.none()
+    if asked.actor:
+        rows = rows.filter(_by(asked.actor))
+    return rows
 
 
 def _by(actor: str) -> Q:

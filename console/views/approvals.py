@@ -3,6 +3,7 @@
 from typing import Final
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.queries import approval as approval_queries
@@ -62,5 +63,7 @@ def approval(request: HttpRequest, handle: str) -> HttpResponse:
         "view": shown.view,
         "operation": found.operation,
         "reasons": DENY_REASONS,
+        "bundle_url": reverse("approval-bundle", args=[found.handle]),
+        "cannot_reveal": people.why_not(person(request), "reveal"),
     }
     return page(request, "approval.html", context, {"actions": "actions", "status": "status"})

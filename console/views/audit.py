@@ -4,7 +4,9 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from console.queries import audit as queries
+from console.queries import people
 from console.search.operations import TooBroad
+from console.views.people import person
 from console.views.rendering import page
 
 
@@ -17,7 +19,11 @@ def audit(request: HttpRequest) -> HttpResponse:
         op=request.GET.get("op", "").strip(),
         before=_number(request.GET.get("before", "")),
     )
-    context: dict[str, object] = {"asked": asked, "types": queries.TYPES}
+    context: dict[str, object] = {
+        "asked": asked,
+        "types": queries.TYPES,
+        "cannot_export": people.why_not(person(request), "export_audit"),
+    }
     try:
         context["log"] = queries.read(asked)
     except TooBroad:

@@ -124,7 +124,13 @@ def look(request: HttpRequest, handle: str, finding: int) -> HttpResponse:
 def evidence_pack(request: HttpRequest, handle: str) -> HttpResponse:
     """`/ops/op_…/evidence/`: everything on one page, made to be printed."""
     shown = OperationPage(found(handle))
-    return page(request, "evidence_pack.html", {"view": shown, "operation": shown.operation})
+    context = {
+        "view": shown,
+        "operation": shown.operation,
+        "bundle_url": reverse("operation-bundle", args=[handle]),
+        "cannot_reveal": people.why_not(person(request), "reveal"),
+    }
+    return page(request, "evidence_pack.html", context)
 
 
 def found(handle: str) -> Operation:
