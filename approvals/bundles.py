@@ -77,9 +77,8 @@ def pack(files: Files) -> bytes:
 
 def _request(op: LockedOperation, approval_id: str | None) -> ApprovalRequest | None:
     asked = ApprovalRequest.objects.filter(operation_id=op.id).order_by("-id")
-    if approval_id is not None:
-        return asked.filter(id=parse_handle("apr", approval_id)).first()
-    return asked.first()
+    wanted = parse_handle("apr", approval_id) if approval_id is not None else None
+    return (asked.filter(id=wanted) if wanted else asked).first()
 
 
 def _files(cur: Any, op: LockedOperation, request: ApprovalRequest | None) -> Files:
