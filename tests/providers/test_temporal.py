@@ -111,6 +111,7 @@ class TestWorkflows:
         (look,) = await bench.ask(marker)
         assert look.outcome is Outcome.PENDING
         assert look.sightings[0].stage is Stage.IN_FLIGHT
+        assert json.loads(look.answer)["execution"]["workflowId"] == marker
 
     async def test_where_starting_it_was_the_effect_an_open_one_is_done(self, bench):
         marker = uuid4().hex

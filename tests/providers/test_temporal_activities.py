@@ -1,5 +1,6 @@
 """Activities, by the histories of their workflow."""
 
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -74,6 +75,21 @@ class TestActivities:
         assert look.outcome is Outcome.HIT
         look = await self.history(bench, "agent-1/other-24")
         assert [seen.id for seen in look.sightings] == [f"{first.run_id}/agent-1/other-24"]
+
+    async def test_of_a_long_history_only_what_is_ours_is_kept(self, bench):
+        run = self.agent(bench, "agent-1")
+        for number in range(50):
+            run.schedule(f"other-{number}")
+        paid = run.schedule("pay-1")
+        run.add("activity_task_completed_event_attributes", scheduled_event_id=paid)
+        bench.server.page_size = 20
+        look = await self.history(bench, "agent-1/pay-1")
+        assert look.pages == 4
+        _, kept = json.loads(look.answer)
+        kept = json.loads(kept)
+        assert [event["eventId"] for event in kept["ours"]] == [str(paid), str(paid + 1)]
+        assert [(r["run_id"], r["events"]) for r in kept["runs"]] == [(run.run_id, 53)]
+        assert "other-1" not in look.answer.decode()
 
     async def test_what_a_reset_copied_is_no_second_activity(self, bench):
         base = self.agent(bench, "agent-1")

@@ -104,7 +104,9 @@ async def test_whoever_cannot_be_checked_is_not_spoken_to(bench, authority, lack
         config |= {"client_cert": ours.cert, "client_key": ours.key}
     seen = await look(bench, **config)
     assert seen.outcome is Outcome.CANNOT_LOOK
-    assert seen.reason.startswith("the connection to the frontend ")
+    # How a frontend hangs up on a stranger is a matter of timing.
+    assert "the frontend" in seen.reason
+    assert not seen.permanent
     assert not bench.server.calls
 
 

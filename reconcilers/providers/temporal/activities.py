@@ -3,10 +3,12 @@
 An activity that retries is one activity: its attempts are not in the history, only its end is.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+from google.protobuf import json_format
 from temporalio.api.history.v1 import HistoryEvent
 
 from reconcilers.evidence import Sighting, Stage
@@ -41,10 +43,11 @@ _CLOSES: Final = frozenset(
 
 @dataclass(frozen=True)
 class Run:
-    """One run's whole history."""
+    """One run's whole history, and the SHA-256 of the pages that told it."""
 
     run_id: str
     events: Sequence[HistoryEvent]
+    pages_sha256: str = ""
 
     @property
     def is_closed(self) -> bool:
@@ -80,6 +83,33 @@ def sightings_in(workflow_id: str, runs: Iterable[Run], marker: str) -> list[Sig
     return list(found.values())
 
 
+def evidence_in(workflow_id: str, runs: Sequence[Run], marker: str) -> bytes:
+    """What is ours word for word; of the rest of the histories, which may be long, a digest."""
+    ours: list[dict[str, Any]] = []
+    for run in runs:
+        numbers = {
+            event.event_id
+            for event in run.events
+            if event.WhichOneof("attributes") == _SCHEDULED and _is_ours(workflow_id, event, marker)
+        }
+        ours.extend(
+            {"run_id": run.run_id, **json_format.MessageToDict(event)}
+            for event in run.events
+            if event.event_id in numbers or _scheduled_as(event) in numbers
+        )
+    read = [
+        {"run_id": run.run_id, "events": len(run.events), "pages_sha256": run.pages_sha256}
+        for run in runs
+    ]
+    return json.dumps({"workflow_id": workflow_id, "runs": read, "ours": ours}).encode()
+
+
+def _scheduled_as(event: HistoryEvent) -> int | None:
+    """The event that scheduled the activity which this one is about; None for any other event."""
+    which = event.WhichOneof("attributes") or ""
+    return getattr(event, which).scheduled_event_id if which in _LATER else None
+
+
 def _is_ours(workflow_id: str, event: HistoryEvent, marker: str) -> bool:
     scheduled = event.activity_task_scheduled_event_attributes
     fields = scheduled.header.fields
@@ -109,11 +139,9 @@ def _standing(run: Run, scheduled_event_id: int) -> tuple[str, str]:
     """Its last status, and why where it went wrong."""
     status, detail = "scheduled", ""
     for event in run.events:
-        which = event.WhichOneof("attributes") or ""
-        if which not in _LATER:
-            continue
-        attributes = getattr(event, which)
-        if attributes.scheduled_event_id == scheduled_event_id:
+        if _scheduled_as(event) == scheduled_event_id:
+            which = event.WhichOneof("attributes") or ""
+            attributes = getattr(event, which)
             status = _LATER[which]
             failure = getattr(attributes, "failure", None)
             detail = _kind_of_failure(failure) if failure is not None else ""

@@ -5,9 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from hashlib import sha256
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from google.protobuf import json_format
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import HistoryEventFilterType
 from temporalio.api.history.v1 import HistoryEvent
@@ -88,7 +90,7 @@ class Frontend:
     async def describe(
         self, workflow_id: str, run_id: str = ""
     ) -> tuple[WorkflowExecutionInfo, bytes]:
-        """One run, the newest where none is named, and the bytes of the answer."""
+        """One run, the newest where none is named, and what was told of it, as JSON."""
         answer = await self._call(
             "describe",
             lambda client: client.workflow_service.describe_workflow_execution(
@@ -104,7 +106,7 @@ class Frontend:
         seen = info.execution
         if seen.workflow_id != workflow_id or (run_id and seen.run_id != run_id):
             raise ProviderError(f"asked for workflow {workflow_id}, another one answered")
-        raw = answer.SerializeToString()
+        raw = json_format.MessageToJson(info).encode()
         if not info.first_run_id:
             # Older frontends tell it in the history alone.
             info.first_run_id = await self._first_run_of(workflow_id, seen.run_id)
@@ -145,18 +147,16 @@ class Frontend:
         )
         return successor_of(answer.history.events)
 
-    async def history(
-        self, workflow_id: str, run_id: str
-    ) -> tuple[list[HistoryEvent], list[bytes]]:
-        """Every event of one run, oldest first, and the raw pages."""
+    async def history(self, workflow_id: str, run_id: str) -> tuple[list[HistoryEvent], int, str]:
+        """Every event of one run, oldest first, the number of pages, and their SHA-256."""
         request = GetWorkflowExecutionHistoryRequest(
             namespace=self.namespace,
             execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
             maximum_page_size=_PAGE_SIZE,
         )
         events: list[HistoryEvent] = []
-        pages: list[bytes] = []
-        while len(pages) < MOST_PAGES:
+        digest = sha256()
+        for page in range(1, MOST_PAGES + 1):
             answer = await self._call(
                 "history",
                 lambda client: client.workflow_service.get_workflow_execution_history(
@@ -164,9 +164,9 @@ class Frontend:
                 ),
             )
             events.extend(answer.history.events)
-            pages.append(answer.SerializeToString())
+            digest.update(answer.SerializeToString())
             if not answer.next_page_token:
-                return events, pages
+                return events, page, digest.hexdigest()
             request.next_page_token = answer.next_page_token
         raise ProviderError(f"the history of {workflow_id} is longer than {MOST_PAGES} pages")
 
@@ -186,7 +186,7 @@ class Frontend:
                 ),
             )
             found.extend(e for e in answer.executions if e.execution.workflow_id == workflow_id)
-            pages.append(answer.SerializeToString())
+            pages.append(json_format.MessageToJson(answer).encode())
             if not answer.next_page_token:
                 return found, pages
             request.next_page_token = answer.next_page_token

@@ -37,6 +37,7 @@ class Reading:
     started_at: datetime
     sightings: dict[str, Sighting] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
+    pages: int = 0
     problem: ProviderError | None = None
     exhaustive: bool = True
 
@@ -76,6 +77,7 @@ async def list_runs(frontend: Frontend, question: Question, reading: Reading) ->
     """Every chain under the key that visibility shows, each read again by its run id."""
     runs, pages = await frontend.visible(question.marker)
     reading.answers.extend(pages)
+    reading.pages += len(pages)
     # Newest first: of the runs of one chain the newest counts. Visibility does not tell chains.
     runs.sort(key=lambda run: run.start_time.ToNanoseconds(), reverse=True)
     if len(runs) > LONGEST_CHAIN:
@@ -118,6 +120,7 @@ async def _described(
 ) -> WorkflowExecutionInfo:
     info, raw = await frontend.describe(workflow_id, run_id)
     reading.answers.append(raw)
+    reading.pages += 1
     return info
 
 
@@ -145,6 +148,7 @@ async def history(frontend: Frontend, question: Question, reading: Reading) -> N
         except Missing:
             continue
         read.update(run.run_id for run in runs)
+        reading.answers.append(activities.evidence_in(workflow_id, runs, marker))
         for seen in activities.sightings_in(workflow_id, runs, marker):
             reading.see(seen)
 
@@ -206,6 +210,6 @@ def _is_all_there_was(runs: dict[str, Run], last: str, question: Question) -> bo
 
 
 async def _run(frontend: Frontend, workflow_id: str, run_id: str, reading: Reading) -> Run:
-    events, pages = await frontend.history(workflow_id, run_id)
-    reading.answers.extend(pages)
-    return Run(run_id, events)
+    events, pages, digest = await frontend.history(workflow_id, run_id)
+    reading.pages += pages
+    return Run(run_id, events, digest)

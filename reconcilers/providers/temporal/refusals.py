@@ -48,9 +48,9 @@ def _of_code(code: RPCStatusCode, namespace: str) -> ProviderError:
         )
     if code is RPCStatusCode.DEADLINE_EXCEEDED:
         return ProviderError("no answer in time")
-    if code is RPCStatusCode.CANCELLED:
+    if code in {RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}:
         # Nobody cancels here but the transport: a frontend that refuses our certificate hangs up.
-        return ProviderError("the connection to the frontend broke")
+        return ProviderError(f"the connection to the frontend broke, or it failed ({code.name})")
     return ProviderError(f"the frontend failed ({code.name})", status=503)
 
 

@@ -133,6 +133,7 @@ class TemporalSession(OneByOne):
             **facts,
             exhaustive=way.exhaustive and reading.exhaustive and not self._is_replicated(),
             covers_from=horizon,
+            pages=reading.pages,
             control_passed=self._unseen is None,
         )
 
