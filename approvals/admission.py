@@ -23,6 +23,7 @@ from operations import (
     naming,
     permits,
     recording,
+    replays,
     rows,
     runs,
     settling,
@@ -133,11 +134,12 @@ def _replay(cur: Any, intent: Intent, runtime: Runtime) -> Answer | None:
     op = rows.read(cur, scope=intent.scope, idem_key=intent.idem_key)
     if op is None or op.state != states.COMMITTED or not intents.is_same_call(cur, intent, op):
         return None
-    return _replay_answer(cur, op)
+    return _replay_answer(cur, op, runtime)
 
 
-def _replay_answer(cur: Any, op: LockedOperation) -> Answer:
+def _replay_answer(cur: Any, op: LockedOperation, runtime: Runtime) -> Answer:
     rows.count_replay(cur, op)
+    replays.alarm_if_too_many(cur, op, actor=runtime.actor)
     return answers.replay(op, answers.document(cur, op))
 
 
@@ -146,7 +148,7 @@ def _by_state(
 ) -> Answer | DomainError:
     op = recorded.op
     if op.state == states.COMMITTED:
-        return _replay_answer(cur, op)
+        return _replay_answer(cur, op, runtime)
     if op.state == states.FAILED:
         return gate.previously_failed(cur, op)
     if op.state == states.UNKNOWN:

@@ -49,6 +49,8 @@ def pass_or_wait(
         requests.open_request(cur, op, rule, request, runtime)
         return _wait(cur, op, tries, "await_approval")
     if _is_delegated(op, request):
+        # The tool server spends a grant, so there is an approval: one that asks nobody.
+        requests.open_unasked(cur, op, rule, request, runtime)
         return _wait(cur, op, tries, "delegated")
     return _execute(cur, op, intent, request, runtime, None)
 

@@ -66,6 +66,19 @@ def open_request(
     return ask(cur, op, rule, origin, actor=runtime.actor)
 
 
+def open_unasked(
+    cur: Any, op: LockedOperation, rule: Rule, request: ClaimRequest, runtime: Runtime
+) -> Opened:
+    """The approval of a delegated call whose rule asks nobody: approved by its rule, at once.
+
+    It carries no decision; a tool server mints and spends its grant as it would any other's.
+    """
+    opened = open_request(cur, op, rule, request, runtime)
+    close_pending(cur, op.id, "approved")
+    settling.grant_gate(cur, op, opened.handle, opened.expires_at, actor=runtime.actor)
+    return opened
+
+
 def ask(cur: Any, op: LockedOperation, rule: Rule, origin: Origin, *, actor: str) -> Opened:
     """The same for any origin. A request of this operation that still waits is superseded."""
     close_pending(cur, op.id, "superseded")

@@ -65,6 +65,12 @@ def grant_signer() -> Signer:
     return _newest(GRANT)
 
 
+def check_there_is_one() -> None:
+    """At boot: raise ImproperlyConfigured where production could sign no grant."""
+    if settings.PRODUCTION:
+        grant_signer()
+
+
 def grant_signers() -> tuple[Signer, ...]:
     """Every key that may verify a grant, the newest last."""
     return _signers(GRANT)

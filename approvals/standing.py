@@ -29,6 +29,9 @@ def why_it_does_not_hold(
         return Refused("GRANT_EXPIRED", "The approval was not used in time.")
     if op.args_fingerprint != request.args_fingerprint:
         return Refused("FINGERPRINT_MISMATCH", "The arguments are not the approved ones.")
+    if request.quorum == 0:
+        # Its rule asks nobody: there is no decision to verify, and none to be published.
+        return None
     if not effects.tally_of(request).met:
         return Refused(
             "GRANT_REVOKED", "A reviewer or a key that this approval stands on was withdrawn."

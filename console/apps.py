@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 
 # Importing the Celery app makes it the one that `shared_task` binds to, in every process.
-from console import celery  # noqa: F401
+from console import celery, pools  # noqa: F401
 
 
 class ConsoleConfig(AppConfig):
@@ -11,3 +11,7 @@ class ConsoleConfig(AppConfig):
 
     name = "console"
     verbose_name = "Console"
+
+    def ready(self) -> None:
+        """See that the process can end."""
+        pools.close_at_exit()

@@ -166,6 +166,10 @@ DATABASES = {
 # the pool's; requests beyond them queue.
 API_THREADS = env.integer("API_THREADS", 8)
 
+# An operation whose recorded result was given more often than this opens an incident; 0: never.
+# A resumed run asks for each finished step once, so that many resumptions are unusual.
+REPLAY_ALARM = env.integer("COUNTERSIGN_REPLAY_ALARM", 20)
+
 # Redis and Celery --------------------------------------------------------------------------------
 
 REDIS_URL = env.redis_url(

@@ -27,5 +27,6 @@ urlpatterns = [
     path("me/keys/enrol/start/", keys.enrol_start, name="keys-enrol-start"),
     path("me/keys/enrol/finish/", keys.enrol_finish, name="keys-enrol-finish"),
     path("me/keys/countersign/", keys.countersign, name="keys-countersign"),
+    path("me/keys/recognise/", keys.recognise, name="keys-recognise"),
     path("me/keys/revoke/", keys.revoke, name="keys-revoke"),
 ]

@@ -62,6 +62,7 @@ urlpatterns = [
     path("runs/", runs.runs, name="runs"),
     path("runs/<run:handle>/", runs.run, name="run"),
     path("reconcilers/", reconcilers.reconcilers, name="reconcilers"),
+    path("reconcilers/<uuid:account>/pause/", reconcilers.pause, name="reconcilers-pause"),
     path("tools/", tools.tools, name="tools"),
     path("tools/<path:name>/", tools.tool, name="tools-tool"),
     path("alerts/", alerts.alerts, name="alerts"),

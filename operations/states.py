@@ -64,6 +64,7 @@ INCIDENT_KINDS: Final = (
     "version_changed",
     "possible_duplicate",
     "record_id_reused",
+    "replayed_too_often",
 )
 
 

@@ -65,6 +65,9 @@ class ReviewerKey(models.Model):
     countersigned_by = models.ForeignKey(User, models.PROTECT, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True)
+    acknowledged_at = models.DateTimeField(
+        null=True, help_text="When its owner said that it is theirs; till then pages announce it."
+    )
     revoked_at = models.DateTimeField(null=True)
     revoked_reason = models.TextField(null=True)
 

@@ -52,6 +52,13 @@ INCIDENTS: Final[dict[str, IncidentWords]] = {
         "Treat it as an intrusion until the runtime is understood.",
         severe=True,
     ),
+    "replayed_too_often": IncidentWords(
+        "Answered from the store too often",
+        "The same key and arguments were asked for again and again, and the recorded result was "
+        "given each time.",
+        "See whether the agent is stuck, or mints the same call id for new work: then nothing new "
+        "is done.",
+    ),
     "permanent_failure": IncidentWords(
         "Failed for good",
         "The provider or the runtime says that this call can never succeed.",

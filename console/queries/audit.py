@@ -24,8 +24,11 @@ TYPES: Final = (
     ("approval.", "Approvals"),
     ("incident.", "Incidents"),
     ("key.", "Keys"),
+    ("account.", "Provider accounts"),
     ("run.", "Runs"),
 )
+#: Kinds whose subject has a name of its own.
+_NAMED: Final = ("key.", "account.")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Entry:
     by: str
     operation: str | None
     approval: str | None
+    named: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,8 @@ def _entry(row: SealedEvent, names: dict[str, str]) -> Entry:
         by=names.get(event.actor, event.actor),
         operation=handle("op", event.operation_id) if event.operation_id else named,
         approval=approval if isinstance(approval, str) else None,
+        named=str(event.data.get("name", "")) if event.type.startswith(_NAMED) else "",
+        reason=str(event.data.get("reason", "")) if event.type.startswith("account.") else "",
     )
 
 

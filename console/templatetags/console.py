@@ -10,6 +10,8 @@ from django.templatetags.static import static
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from approvals import announcements
+from approvals.models import ReviewerKey, User
 from console import navigation
 from console.presentation import amounts, times, visible, words
 from console.presentation.amounts import Amount
@@ -218,3 +220,10 @@ def _now(context: Context) -> datetime:
 def _zone(context: Context) -> Any:
     user = getattr(context.get("request"), "user", None)
     return times.zone_of(getattr(user, "time_zone", "UTC"))
+
+
+@register.simple_tag(takes_context=True)
+def new_keys(context: Context) -> list[ReviewerKey]:
+    """Signing keys in the viewer's name that they have not recognised yet."""
+    viewer = context.get("user")
+    return announcements.unanswered(viewer) if isinstance(viewer, User) else []

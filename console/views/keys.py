@@ -9,7 +9,7 @@ from django.views.decorators.csp import csp_override
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import enrolment, freshness, keys, permissions, revocation
+from approvals import announcements, enrolment, freshness, keys, permissions, revocation
 from approvals.errors import Refused
 from approvals.models import ReviewerKey
 from console import throttle
@@ -148,6 +148,17 @@ def countersign(request: HttpRequest) -> HttpResponse:
     except Refused as error:
         return refused(request, error, BACK)
     messages.success(request, f"You countersigned {key.name} of {key.user}.")
+    return redirect("keys")
+
+
+@require_POST
+def recognise(request: HttpRequest) -> HttpResponse:
+    """ "This key is mine": the notice goes away."""
+    try:
+        key = announcements.recognise(person(request), request.POST.get("key_id", ""))
+    except Refused:
+        raise Http404 from None
+    messages.success(request, f"{key.name} is yours, you said.")
     return redirect("keys")
 
 

@@ -136,6 +136,7 @@ def test_a_gated_call_waits_and_asks_once(agent: Agent) -> None:
 def test_an_executor_only_waits(agent: Agent) -> None:
     answer = agent.claim(tool=MAIL, executor="mcp-mail")
     assert (answer.status, answer.body["decision"]) == (202, "delegated")
+    assert answer.body["approval"]["id"].startswith("apr_")
     assert agent.row(answer).state == states.PENDING
 
 

@@ -14,7 +14,7 @@ from reconcilers.models import ProviderAccount
 from tests.integration.test_signing_pages import data, hidden, signed_in
 from tests.support import approving
 from tests.support.committed import _django_db_helper  # noqa: F401
-from tests.support.reconciling import CHARGE, Call, World, publish
+from tests.support.reconciling import CHARGE, Call, World, look_now, publish
 from tests.support.simulated_provider import SimulatedProvider
 
 pytestmark = pytest.mark.django_db
@@ -135,3 +135,11 @@ def test_a_paused_account_and_none_at_all_are_said_in_words(world: World) -> Non
     assert nobody is not None
     assert nobody.outcome == "cannot_look"
     assert "no provider account" in nobody.reason
+
+
+def test_the_engine_says_how_long_a_provider_may_still_act(world: World) -> None:
+    timed_out, failed = world.doubtful(), world.claim()
+    failed.report("unknown", error={"type": "api_error", "message": "500", "http_status": 500})
+    look_now(timed_out, failed)
+    assert timed_out.operation.verdict["lifetime_seconds"] == CHARGE["provider_max_seconds"]
+    assert failed.operation.verdict["lifetime_seconds"] == 24 * 3600

@@ -3,7 +3,7 @@
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from approvals import expiry, grants, jwks, jws, reading
+from approvals import admission, expiry, grants, jwks, jws, reading
 from approvals.models import ApprovalRequest, Grant
 from operations import closing, leases, sweeps
 from operations.models import Event, Incident
@@ -168,3 +168,16 @@ def test_requests_of_cancelled_calls_are_withdrawn_by_the_sweep() -> None:
     closing.cancel(asked.runtime, approving.operation(asked.op_id).idem_key)
     assert expiry.expire_due()["orphaned"] == 1
     assert ApprovalRequest.objects.get(id=asked.opened.id).status == "withdrawn"
+
+
+def test_a_delegated_call_that_nobody_need_approve_is_granted_all_the_same() -> None:
+    runtime = approving.runtime("test")
+    request = approving.claim(executor="billing-server")
+    first = admission.admit(request, runtime).body
+    again = admission.admit(request, runtime).body
+    assert first["decision"] == again["decision"] == "delegated"
+    assert first["approval"]["id"] == again["approval"]["id"]
+    assert ApprovalRequest.objects.get().quorum == 0
+    granted = grants.mint(runtime, first["approval"]["id"], "c1")
+    receipt = grants.consume(runtime, granted["jti"], "c1", first["args_fingerprint"])
+    assert (receipt["decision"], receipt["attempt_number"]) == ("execute", 1)

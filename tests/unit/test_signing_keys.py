@@ -1,5 +1,8 @@
 """Keys that sign grants: files of their own, never readable by others, never dev in production."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +10,10 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from approvals import signing_keys
+from console.runner import check
+
+#: Production with everything but a signing key; nothing is connected to.
+PRODUCTION = check._SETTINGS | check._PRODUCTION
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +74,17 @@ def test_a_key_of_another_passphrase_cannot_be_read(settings: Any) -> None:
     signing_keys._load.cache_clear()
     with pytest.raises(ValueError, match=r"(?i)password|decrypt"):
         signing_keys.grant_signer()
+
+
+def test_a_web_process_without_a_key_dies_at_boot_and_says_what_to_run(tmp_path: Path) -> None:
+    boot = subprocess.run(
+        [sys.executable, "-c", "import console.asgi"],
+        cwd=Path(__file__).resolve().parents[2],
+        env=os.environ | PRODUCTION | {"COUNTERSIGN_SIGNING_KEYS": str(tmp_path / "none")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert boot.returncode != 0
+    assert "no signing key in" in boot.stderr
+    assert "manage.py create_signing_key" in boot.stderr

@@ -1,8 +1,9 @@
 """Reporting on an attempt: outcome, permit, heartbeat, cancel, close."""
 
+from approvals import endings
 from console.api import claim_bodies, problems, shapes
 from console.api.requests import Answer, Request
-from operations import closing, leases, outcomes
+from operations import leases, outcomes
 
 
 def outcome(request: Request) -> Answer:
@@ -35,14 +36,14 @@ def cancel(request: Request) -> Answer:
     """`POST …/cancel`: a pending operation is no longer wanted."""
     key = _key(request)
     shapes.read(shapes.NOTHING, request.body)
-    return Answer(200, closing.cancel(request.runtime, key))
+    return Answer(200, endings.cancel(request.runtime, key))
 
 
 def close(request: Request) -> Answer:
     """`POST …/close`: the intent is no longer wanted, whatever its state."""
     key = _key(request)
     shapes.read(shapes.NOTHING, request.body)
-    return Answer(200, closing.close(request.runtime, key))
+    return Answer(200, endings.close(request.runtime, key))
 
 
 def _key(request: Request) -> str:
