@@ -127,63 +127,6 @@ def _run_engine(seconds):
         connection.close()
 
 
-class TestOutage:
-    def test_one_outage_is_one_group_and_settles_by_itself(self, world):
-        simulator = world.simulator
-        simulator.fault({"status": 503}, method="GET")
-        calls = [world.doubtful(effect=True, amount=1_000 + n) for n in range(40)]
-        look_now(*calls)
-        (group,) = unknown_groups([Scope("test", world.namespace)])
-        assert (group.count, group.shelf) == (40, "provider unreachable")
-        assert group.at_risk == {"USD": sum(1_000 + n for n in range(40))}
-        assert group.account_name == "stripe"
-        assert "503 from Stripe" in group.sentence or "not been answering" in group.sentence
-        (health,) = account_health()
-        assert (health.verdict, health.backlog) == ("down", 40)
-        assert health.errors[0][0] == "503 from Stripe"
-
-        simulator.clear_faults()
-        deadline = time.monotonic() + 40
-        while time.monotonic() < deadline:
-            engine.run(5.0)
-            if not DueLook.objects.exists():
-                break
-        assert {call.operation.state for call in calls} == {"COMMITTED"}
-        assert unknown_groups() == []
-
-    def test_a_dead_provider_is_left_alone_and_probed(self, world):
-        simulator = world.simulator
-        simulator.fault({"status": 503}, method="GET")
-        calls = [world.doubtful() for _ in range(5)]
-        sweeps.run_once()
-        for _ in range(6):
-            make_due(*calls)
-            engine.run(1.0, patience_seconds=0.0)
-        began = time.time()
-        make_due(*calls)
-        engine.run(1.0, patience_seconds=0.0)
-        assert len(reads(simulator, began, "/v1/")) <= 1
-        for call in calls:
-            assert call.operation.verdict["kind"] == "cannot_look"
-            assert call.due.due_at is not None
-
-    def test_a_defect_in_a_provider_is_a_failed_look(self, world, monkeypatch):
-        from reconcilers.providers.stripe.session import StripeSession
-
-        async def broken(*_):
-            raise ZeroDivisionError
-
-        monkeypatch.setattr(StripeSession, "ask", broken)
-        call = world.doubtful(effect=True)
-        look_now(call)
-        assert call.operation.verdict["kind"] == "cannot_look"
-        assert (
-            "a defect in the stripe provider (ZeroDivisionError)"
-            in (call.operation.verdict["sentence"])
-        )
-        assert call.findings[-1].outcome == "cannot_look"
-
-
 class TestLimits:
     def test_a_limit_is_used_to_the_full_and_never_passed(self, world):
         account = ProviderAccount.objects.get()

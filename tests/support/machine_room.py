@@ -121,7 +121,7 @@ class MachineRoom:
         done = subprocess.run(
             [sys.executable, *words],
             cwd=ROOT,
-            env=self._env() | {"DATABASE_POOL_SIZE": "0"},
+            env=self.environment() | {"DATABASE_POOL_SIZE": "0"},
             capture_output=True,
             text=True,
             timeout=180,
@@ -131,9 +131,10 @@ class MachineRoom:
         return done.stdout
 
     def _celery(self, name: str, words: str) -> None:
-        self._spawn(name, [sys.executable, "-c", _CELERY, *words.split()], self._env(), None)
+        self._spawn(name, [sys.executable, "-c", _CELERY, *words.split()], self.environment(), None)
 
-    def _env(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Where a process finds these services."""
         return os.environ | {
             "DATABASE_URL": self.postgres.url,
             "REDIS_URL": self.valkey.url,
