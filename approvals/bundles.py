@@ -198,5 +198,11 @@ def _trusted(key: ReviewerKey) -> dict[str, Any]:
         "spki": b64(bytes(key.spki)),
         "ssh_public_key": line,
         "allowed_signers": keys.allowed_signers(key.user.email, line) if line else "",
-        "revoked": {"reason": key.revoked_reason, "bad_from": 0} if key.revoked_at else None,
+        "revoked": _revoked(key),
     }
+
+
+def _revoked(key: ReviewerKey) -> dict[str, Any] | None:
+    if key.revoked_at is None:
+        return None
+    return {"reason": key.revoked_reason, "bad_from": key.bad_from or 0}

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from django.db import connection
+
 from approvals.errors import Refused
 from approvals.models import ApprovalRequest, Decision
 from approvals.quorum import Tally, Vote, tally
 from operations import settling, transitions
-from operations.ledger import waking
+from operations.ledger import publication, waking
 from operations.rows import LockedOperation
 
 
@@ -14,12 +16,26 @@ def votes_of(request: ApprovalRequest) -> list[Vote]:
     """The decisions that count, as votes. An approval falls with its reviewer or its key; a
     denial stands.
     """
-    found = Decision.objects.filter(request=request, counts=True).select_related("user", "key")
+    found = Decision.objects.filter(request=request, counts=True).select_related(
+        "user", "key", "request"
+    )
     return [
         Vote(str(one.user_id), one.user.email.lower(), one.key.key_id, one.verdict)
         for one in found
-        if one.verdict == "deny" or (one.user.is_active and one.key.revoked_reason != "compromised")
+        if one.verdict == "deny" or (one.user.is_active and _is_believed(one))
     ]
+
+
+def _is_believed(decision: Decision) -> bool:
+    """A compromised key is judged by where its decision stands in the log."""
+    key = decision.key
+    if key.revoked_reason != "compromised":
+        return True
+    if not key.bad_from:
+        return False
+    with connection.cursor() as cur:
+        index = publication.index_of(cur, decision.request.operation_id, decision.decision_id)
+    return index is not None and index < key.bad_from
 
 
 def tally_of(request: ApprovalRequest) -> Tally:

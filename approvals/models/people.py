@@ -70,6 +70,9 @@ class ReviewerKey(models.Model):
     )
     revoked_at = models.DateTimeField(null=True)
     revoked_reason = models.TextField(null=True)
+    bad_from = models.BigIntegerField(
+        null=True, help_text="Of a compromised key: the log's first index that it is not believed."
+    )
 
     class Meta:
         constraints = [

@@ -170,9 +170,22 @@ def revoke(request: HttpRequest) -> HttpResponse:
     if key is None or not (key.user_id == user.id or permissions.may(user, "manage_people")):
         raise Http404
     try:
-        count = revocation.revoke(key, request.POST.get("reason", ""), actor=f"user:{user.id}")
+        count = revocation.revoke(
+            key,
+            request.POST.get("reason", ""),
+            actor=f"user:{user.id}",
+            bad_from=_first_bad(request.POST.get("bad_from", "")),
+        )
     except Refused as error:
         return refused(request, error, BACK)
     more = f" {count} approvals that stood on it were revoked." if count else ""
     messages.success(request, f"{key.name} is revoked.{more}")
     return redirect("keys")
+
+
+def _first_bad(sealed: str) -> int:
+    """The log's index of a sealed number; nothing said means from the beginning."""
+    number = sealed.strip().removeprefix("#")
+    if number and not (number.isascii() and number.isdigit() and 0 < len(number) < 17):
+        raise Refused("VALIDATION_ERROR", "Name an entry of the audit by its number.")
+    return max(0, int(number or 0) - 1)

@@ -21,6 +21,10 @@ SELECT count(*), count(*) FILTER (WHERE s.seq IS NULL OR s.seq > coalesce((
   FROM operations_event e LEFT JOIN operations_sealedevent s ON s.event_id = e.id
  WHERE e.operation_id = %s AND e.type = ANY(%s) AND e.data->>'approval' = %s
 """
+_PLACE: Final = """
+SELECT s.seq FROM operations_event e JOIN operations_sealedevent s ON s.event_id = e.id
+ WHERE e.operation_id = %s AND e.type = 'approval.decided' AND e.data->>'decision_id' = %s
+"""
 
 
 def is_published(cur: Any, op_id: UUID, approval: str) -> bool:
@@ -28,6 +32,13 @@ def is_published(cur: Any, op_id: UUID, approval: str) -> bool:
     cur.execute(_UNPUBLISHED, (op_id, _DECIDED, approval))
     decided, unpublished = cur.fetchone()
     return bool(decided > 0 and unpublished == 0)
+
+
+def index_of(cur: Any, op_id: UUID, decision_id: str) -> int | None:
+    """Where a decision stands in the log; None where it is not sealed yet."""
+    cur.execute(_PLACE, (op_id, decision_id))
+    row = cur.fetchone()
+    return row[0] - 1 if row else None
 
 
 def open_gates() -> int:

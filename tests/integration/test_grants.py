@@ -8,6 +8,7 @@ from approvals.models import Grant
 from operations import leases, outcomes
 from operations.claims import OutcomeReport
 from operations.errors import DomainError
+from operations.models import Event
 from tests.support import approving
 from tests.support.granting import approve, approved, claim, consume, mint, refused, used
 
@@ -118,3 +119,15 @@ def test_a_decision_row_that_was_written_by_hand_grants_nothing() -> None:
         cur.execute("SET LOCAL session_replication_role = origin")
     error = refused("GRANT_REVOKED", 410, lambda: mint(asked))
     assert "does not verify" in error.detail
+
+
+def test_n77_a_compromised_key_is_believed_up_to_its_place_in_the_log() -> None:
+    reviewer = approving.person()
+    early, late = approving.ask(), approving.ask()
+    approve(early, reviewer)
+    approve(late, reviewer)
+    decided = Event.objects.filter(type="approval.decided", operation=late.op_id).get()
+    index = decided.sealed.seq - 1
+    assert revocation.revoke(reviewer.key, "compromised", actor="user:x", bad_from=index) == 1
+    refused("GRANT_REVOKED", 410, lambda: mint(late))
+    assert mint(early)["approval"] == early.id
