@@ -20,7 +20,7 @@ from tests.support.soaking import READ_FAULTS, TOOLS, Soak, judge
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 #: More of them by hand: SOAK_OPERATIONS=3000 SOAK_SEED=7.
-OPERATIONS = int(os.environ.get("SOAK_OPERATIONS", "100"))
+OPERATIONS = int(os.environ.get("SOAK_OPERATIONS", "80"))
 SEED = int(os.environ.get("SOAK_SEED", "1"))
 
 
@@ -47,7 +47,7 @@ def test_no_effect_is_doubled_lost_or_misjudged(simulator: SimulatedProvider, do
     soak.begin(OPERATIONS)
     for action, every in READ_FAULTS:
         simulator.fault(action, method="GET", nth=list(range(every, 4000, every)))
-    simulator.fault({"page_size": 20}, method="GET")
+    simulator.fault({"page_size": 5}, method="GET")
     calls = [case.call for case in soak.cases]
     look_now(*calls, seconds=20)
     early = [case for case in soak.cases if case.call.operation.state in {"PENDING", "FAILED"}]
