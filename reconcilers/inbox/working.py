@@ -7,18 +7,21 @@ which the claim reads first, and waits here.
 """
 
 import json
+import logging
 import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, transaction
 
 from operations import catalogue, inbox
 from operations.actors import Scope
 from reconcilers import asking, findings, registry
 from reconcilers.evidence import Look, Outcome, Sighting, Stage
+
+logger = logging.getLogger(__name__)
 
 #: What findings of this origin are called; no tool can ask for such a look-up.
 LOOKUP: Final = "webhook"
@@ -75,20 +78,13 @@ UPDATE reconcilers_providerevent SET asked_at = clock_timestamp(), asks = asks +
 
 def run_once(*, limit: int = 500) -> dict[str, int]:
     """Match what came, close what was looked at, ask again for what was not; counts of each."""
+    counts = {"hooks_matched": 0, "hooks_waiting": 0}
     with transaction.atomic(), connection.cursor() as cur:
         cur.execute(_MATCHED, (limit,))
-        events = [_Event(row) for row in cur.fetchall()]
-        counts = {"hooks_matched": 0, "hooks_waiting": 0}
-        wanted: set[UUID] = set()
+        rows = cur.fetchall()
         tools = catalogue.current(cur)
-        for event in events:
-            if event.operation_id is None:
-                counts["hooks_waiting"] += _wait(cur, event)
-            else:
-                _hint(cur, event, event.operation_id, tools)
-                wanted.add(event.operation_id)
-                counts["hooks_matched"] += 1
-        asking.ask_for(cur, sorted(wanted), actor=ACTOR)
+        worked_on = {_worked_on(cur, row, tools, counts) for row in rows}
+        asking.ask_for(cur, sorted(filter(None, worked_on)), actor=ACTOR)
     with transaction.atomic(), connection.cursor() as cur:
         cur.execute(_DONE, (LOOKUP,))
         counts["hooks_done"] = cur.rowcount
@@ -98,6 +94,31 @@ def run_once(*, limit: int = 500) -> dict[str, int]:
             cur.execute(_ASKED_AGAIN, ([row[0] for row in again],))
             asking.ask_for(cur, sorted({row[1] for row in again}), actor=ACTOR)
     return counts
+
+
+def _worked_on(
+    cur: Any, row: Sequence[Any], tools: catalogue.Catalogue, counts: dict[str, int]
+) -> UUID | None:
+    """The operation that has to be looked at for this event, if there is one.
+
+    An event that cannot be worked on is put aside alone: it stops neither the others nor the looks.
+    """
+    try:
+        with transaction.atomic():
+            event = _Event(row)
+            if event.operation_id is None:
+                counts["hooks_waiting"] += _wait(cur, event)
+            else:
+                _hint(cur, event, event.operation_id, tools)
+                counts["hooks_matched"] += 1
+            return event.operation_id
+    except (OperationalError, InterfaceError):
+        raise
+    except (DatabaseError, KeyError, TypeError, ValueError) as error:
+        logger.exception("event %s cannot be worked on", row[5])
+        reason = f"it could not be worked on ({type(error).__name__}); the log says why"
+        cur.execute(_STANDS, ("unreadable", reason, row[0]))
+        return None
 
 
 class _Event:

@@ -394,6 +394,17 @@ class TestNothingIsLost:
         inbox.run_once()
         assert world.standings() == {"done"}
 
+    def test_one_event_that_cannot_be_worked_on_stops_nobody(self, world):
+        call = world.doubtful(effect=True)
+        world.wait(lambda: len(world.events) == 3)
+        poison = world.events[0]
+        ProviderEvent.objects.filter(pk=poison.pk).update(sighting={"id": "pi_1"})
+        look_now()
+        poison.refresh_from_db()
+        assert poison.standing == "unreadable"
+        assert poison.reason == "it could not be worked on (KeyError); the log says why"
+        assert call.operation.state == "COMMITTED"
+
     def test_while_the_provider_is_down_its_own_pauses_are_kept(self, world):
         call = world.doubtful(effect=True)
         world.wait(lambda: len(world.events) == 3)
