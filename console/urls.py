@@ -37,7 +37,7 @@ class Handle:
         return value
 
 
-for kind in ("op", "apr", "run", "inc"):
+for kind in ("op", "apr", "run", "inc", "acc"):
     register_converter(type(kind, (Handle,), {"regex": f"{kind}_{Handle.digits}"}), kind)
 
 urlpatterns = [
@@ -63,6 +63,7 @@ urlpatterns = [
     path("runs/<run:handle>/", runs.run, name="run"),
     path("reconcilers/", reconcilers.reconcilers, name="reconcilers"),
     path("reconcilers/<uuid:account>/pause/", reconcilers.pause, name="reconcilers-pause"),
+    path("reconcilers/accounts/", include("console.account_urls")),
     path("tools/", tools.tools, name="tools"),
     path("tools/<path:name>/", tools.tool, name="tools-tool"),
     path("alerts/", alerts.alerts, name="alerts"),

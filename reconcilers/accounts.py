@@ -47,7 +47,7 @@ def create_account(
             _wake_those_without_account(environment, namespace)
             return account
     except IntegrityError as error:
-        raise _taken(error, kind, name, external_id) from error
+        raise taken(error, kind, name, external_id) from error
 
 
 def _wake_those_without_account(environment: str, namespace: str) -> None:
@@ -58,7 +58,8 @@ def _wake_those_without_account(environment: str, namespace: str) -> None:
     waiting.exclude(due_at=None).update(due_at=Now())
 
 
-def _taken(error: IntegrityError, kind: str, name: str, external_id: str) -> AccountTaken:
+def taken(error: IntegrityError, kind: str, name: str, external_id: str) -> AccountTaken:
+    """Which of the rules about accounts this was."""
     diagnosis = getattr(error.__cause__, "diag", None)
     if getattr(diagnosis, "constraint_name", "") == "provideraccount_belongs_to_one_namespace":
         return AccountTaken(
@@ -82,7 +83,7 @@ def learn_external_id(account_id: UUID, external_id: str) -> None:
                 external_id=external_id
             )
     except IntegrityError as error:
-        raise _taken(error, account.kind, account.name, external_id) from error
+        raise taken(error, account.kind, account.name, external_id) from error
 
 
 def access_to(account: ProviderAccount) -> AccountAccess:

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals.errors import Refused
 from console import pausing
 from console.queries import health as queries
-from console.queries import people, queues
+from console.queries import people, provider_accounts, queues
 from console.views.people import person
 from console.views.rendering import page
 from reconcilers import registry
@@ -24,6 +24,7 @@ def reconcilers(request: HttpRequest) -> HttpResponse:
         "accounts": queries.accounts(),
         "sweeps": queries.checks(queues.viewer(request).now),
         "hooks": hook_health(),
+        "all_accounts": provider_accounts.every(),
         "kinds": list(registry.providers().values()),
         "cannot_pause": people.why_not(person(request), "handle"),
     }

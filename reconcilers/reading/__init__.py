@@ -6,9 +6,16 @@ Every answer is made of plain values; sentences come ready to show.
 from reconcilers.reading.groups import UnknownGroup, unknown_groups
 from reconcilers.reading.health import AccountHealth, Freshness, account_health, freshness
 from reconcilers.reading.hooks import HookHealth, hook_health
-from reconcilers.reading.ladders import EvidenceLadder, Rung, evidence_ladder, raw_answer
+from reconcilers.reading.ladders import (
+    PROVES,
+    EvidenceLadder,
+    Rung,
+    evidence_ladder,
+    raw_answer,
+)
 
 __all__ = [
+    "PROVES",
     "AccountHealth",
     "EvidenceLadder",
     "Freshness",

@@ -8,6 +8,7 @@ import pytest
 from django.core.management import call_command
 
 import reconcilers.providers
+from operations.ids import handle
 from reconcilers import accounts, registry
 from reconcilers.models import ProviderAccount
 from reconcilers.providers.base import Gate, Provider, Session
@@ -79,7 +80,23 @@ def test_a_new_folder_is_a_choice_of_the_command(dummy, tmp_path):
 @pytest.mark.django_db
 def test_a_new_folder_is_a_choice_of_the_pages(dummy, client):
     client.force_login(approving.user(role="admin"))
-    assert "Dummy" in client.get("/reconcilers/").content.decode()
+    for address in ("/reconcilers/", "/reconcilers/accounts/new/"):
+        assert "Dummy" in client.get(address).content.decode()
+    form = client.get("/reconcilers/accounts/new/dummy/").content.decode()
+    assert 'name="field-token" type="password"' in form
+    answer = client.post(
+        "/reconcilers/accounts/new/dummy/",
+        {
+            "environment": "test",
+            "namespace": "default",
+            "name": "mine",
+            "field-token": "tok_0123456789abcdef",
+        },
+    )
+    account = ProviderAccount.objects.get(name="mine")
+    assert answer.headers["Location"] == f"/reconcilers/accounts/{handle('acc', account.pk)}/"
+    assert accounts.access_to(account).secrets == {"token": "tok_0123456789abcdef"}
+    assert "Dummy" in client.get(answer.headers["Location"]).content.decode()
 
 
 def test_a_folder_without_a_provider_stops_the_start(another_folder):

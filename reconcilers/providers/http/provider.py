@@ -45,7 +45,10 @@ class HttpProvider(Provider):
         ConfigField(name="amount_exponent", help="2 where amounts are in whole euros", type=int),
         ConfigField(name="statuses", help="done, in_flight, not_reached: lists", type=dict),
         ConfigField(
-            name="empty", help=f"what means nothing there: {EMPTY}", type=list, required=True
+            name="empty",
+            help=f"what means nothing there, of [{', '.join(EMPTY)}]",
+            type=list,
+            required=True,
         ),
         ConfigField(name="class", help="what it can prove", choices=CLASSES, default="C"),
         ConfigField(name="strongly_consistent", help="a read sees every write", type=bool),
