@@ -12,7 +12,15 @@ from reconcilers import asking, engine, queue
 from reconcilers.conclusions import conclude
 from reconcilers.models import ProviderAccount
 
-__all__ = ["AskedAgain", "ask_again", "conclude", "look", "pause_account", "resume_account"]
+__all__ = [
+    "AskedAgain",
+    "ask_again",
+    "conclude",
+    "look",
+    "pause_account",
+    "resume_account",
+    "wake_account",
+]
 
 _LANE_DUE: Final = """
 UPDATE reconcilers_duelook SET due_at = clock_timestamp()
@@ -55,6 +63,12 @@ def pause_account(account_id: UUID, *, actor: str) -> None:
     with transaction.atomic(), connection.cursor() as cur:
         moment = rows.clock(cur)
         ProviderAccount.objects.filter(pk=account_id, paused_at=None).update(paused_at=moment)
+        cur.execute(_LANE_DUE, (str(account_id),))
+
+
+def wake_account(account_id: UUID) -> None:
+    """What waits for this account is asked again now: something about it was changed."""
+    with connection.cursor() as cur:
         cur.execute(_LANE_DUE, (str(account_id),))
 
 

@@ -81,6 +81,21 @@ def document_of(schema: tuple[ConfigField, ...], typed: Mapping[str, str]) -> di
     return document
 
 
+def changes_of(schema: tuple[ConfigField, ...], typed: Mapping[str, str]) -> dict[str, Any]:
+    """What was typed over a configuration: None takes a member away.
+
+    A secret that is left empty stays, unless it is to be forgotten; so does whose account it is.
+    """
+    given = document_of(schema, typed)
+    changes: dict[str, Any] = {}
+    for field in schema:
+        stays = field.secret or field.name == "account"
+        forgotten = field.secret and f"forget-{field.name}" in typed
+        if field.name in given or forgotten or not stays:
+            changes[field.name] = given.get(field.name)
+    return changes
+
+
 def _read(field: ConfigField, text: str) -> Any:
     try:
         if field.type is bool:

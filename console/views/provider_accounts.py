@@ -21,7 +21,7 @@ from console.views.rendering import page
 from operations import ids
 from operations.actors import Scope
 from operations.models.scoped import ENVIRONMENTS
-from reconcilers import account_changes, accounts, keyring, registry, services, trying
+from reconcilers import accounts, changing, keyring, registry, services, trying
 from reconcilers.models import ProviderAccount
 from reconcilers.providers.base import BadConfig, Provider
 
@@ -97,14 +97,17 @@ def edit(request: HttpRequest, handle: str) -> HttpResponse:
     if request.method != "POST":
         return _form(request, provider, shown)
     permissions.check_may(person(request), "manage_accounts")
-    forget = [f.name for f in provider.fields if f.secret and f"forget-{f.name}" in request.POST]
     try:
-        document = account_forms.document_of(provider.fields, request.POST.dict())
+        changes = account_forms.changes_of(provider.fields, request.POST.dict())
+        row, now = shown.row, {"account": shown.row.external_id, **shown.row.config}
+        names = [name for name, value in changes.items() if value != now.get(name)]
         with transaction.atomic():
-            changed = account_changes.change_account(shown.row.pk, document, forget=forget)
-            names = {"fields": changed.plain, "secrets": changed.secrets}
-            _note(request, shown.row, "changed", names)
-    except (BadConfig, accounts.AccountTaken, keyring.Unreadable) as error:
+            changing.change_account(
+                environment=row.environment, namespace=row.namespace, name=row.name, changes=changes
+            )
+            services.wake_account(row.pk)
+            _note(request, row, "changed", {"fields": sorted(names)})
+    except (BadConfig, keyring.Unreadable) as error:
         return _form(request, provider, shown, problem=str(error))
     messages.success(request, f"{shown.row.name} is changed. What waits for it is asked again.")
     return redirect("reconcilers-account", handle)

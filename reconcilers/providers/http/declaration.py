@@ -67,7 +67,7 @@ class Declaration:
 
     def means_empty(self, condition: str) -> bool:
         """Whether this condition was declared to say that nothing is there."""
-        return condition in self.config["empty"]
+        return condition in map(str, self.config["empty"])
 
     def pointer(self, name: str) -> str | None:
         """Where this fact stands, None where the account does not say."""
@@ -164,7 +164,8 @@ def _check_auth(values: Mapping[str, Any]) -> None:
 
 def _check_words(values: Mapping[str, Any]) -> None:
     for condition in values["empty"]:
-        if condition not in EMPTY:
+        # YAML reads 404 as a number.
+        if str(condition) not in EMPTY:
             raise BadConfig(f"empty: expected some of {', '.join(EMPTY)}")
     for stage, words in values.get("statuses", {}).items():
         if stage not in _STAGES:
