@@ -30,6 +30,13 @@ if now < free_at then return {'open', tostring(free_at - now)} end
 redis.call('HSET', KEYS[1], 'probe_until', tostring(now + tonumber(ARGV[1])))
 return {'probe', '0'}
 """
+_STATE: Final = """
+local time = redis.call('TIME')
+local open_until = tonumber(redis.call('HGET', KEYS[1], 'open_until') or '0')
+if open_until == 0 then return 'closed' end
+if time[1] + time[2] / 1000000 < open_until then return 'open' end
+return 'half-open'
+"""
 # ARGV: failures to open, first pause, longest pause. Gives the pause in seconds, 0 while closed.
 _FAILED: Final = """
 local time = redis.call('TIME')
@@ -111,12 +118,12 @@ class Breakers:
             return
 
     def state(self, account: str) -> str:
-        """For pages: `closed`, `open`, or `unknown` while Redis is away. Reserves nothing."""
+        """For pages: `closed`, `open`, `half-open` (a probe may go, or is under way), or `unknown`
+        while Redis is away. Reserves nothing."""
         try:
-            open_until = self._redis.hget(_key(account), "open_until")
+            return str(self._run(_STATE, account).decode())
         except (redis.RedisError, OSError):
             return "unknown"
-        return "open" if open_until else "closed"
 
     def close(self) -> None:
         """Give the connections back."""

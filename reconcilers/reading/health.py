@@ -1,6 +1,6 @@
 """How the accounts are, and whether anybody reconciles at all."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -10,6 +10,8 @@ from django.db import connection
 from reconcilers import allowances, queue, registry, sweeps
 from reconcilers.breakers import Breakers
 from reconcilers.models import ProviderAccount, SweepLog
+from reconcilers.reading.horizons import NOTHING_MEASURED, Horizon, reads_last_minute
+from reconcilers.reading.horizons import horizons as horizons_of_accounts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,14 @@ class AccountHealth:
     paused_at: datetime | None
     limits: dict[str, float]
     reads_of_30_days: int = 0
+    reads_last_minute: int = 0
+    horizon: Horizon = NOTHING_MEASURED
+
+    @property
+    def budget_percent(self) -> int | None:
+        """Of the reads that its limits allow in a minute, those of the last one; None unbounded."""
+        rate = self.limits.get("account", self.limits.get("*"))
+        return None if not rate else min(100, round(self.reads_last_minute / (rate * 60) * 100))
 
     @property
     def reads_allowed(self) -> float | None:
@@ -94,10 +104,15 @@ def account_health() -> list[AccountHealth]:
             errors.setdefault(lane, []).append((reason, int(count)))
     known = list(ProviderAccount.objects.order_by("kind", "name"))
     reads = allowances.used_by(settings.REDIS_URL, [str(account.id) for account in known])
+    horizons, lately = horizons_of_accounts(), reads_last_minute()
     breakers = Breakers(settings.REDIS_URL)
     try:
         found = [
-            _health(account, backlog, asked, errors, breakers, reads.get(str(account.id), 0))
+            replace(
+                _health(account, backlog, asked, errors, breakers, reads.get(str(account.id), 0)),
+                reads_last_minute=lately.get(str(account.id), 0),
+                horizon=horizons.get(str(account.id), NOTHING_MEASURED),
+            )
             for account in known
         ]
     finally:
@@ -124,7 +139,7 @@ def _health(
     verdict = "healthy"
     if account.paused_at is not None:
         verdict = "paused"
-    elif breaker == "open" or (count and failed == count):
+    elif breaker in {"open", "half-open"} or (count and failed == count):
         verdict = "down"
     elif lag > STALE_AFTER_SECONDS or failed:
         verdict = "slow"

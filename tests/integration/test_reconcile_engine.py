@@ -12,9 +12,9 @@ from django.db import connection
 
 from operations.actors import Scope
 from operations.models import Event
-from reconcilers import engine, seats, services, sweeps, tasks
+from reconcilers import engine, seats, sweeps, tasks
 from reconcilers.models import DueLook, Finding, ProviderAccount, SweepLog
-from reconcilers.reading import account_health, evidence_ladder, raw_answer, unknown_groups
+from reconcilers.reading import evidence_ladder, raw_answer, unknown_groups
 from tests.support.committed import _django_db_helper  # noqa: F401
 from tests.support.reconciling import (
     CHARGE,
@@ -180,18 +180,6 @@ class TestReading:
         shelves = [group.shelf for group in unknown_groups()]
         assert shelves == ["conflict", "needs a person", "waiting for horizon"]
         assert unknown_groups([Scope("live", "elsewhere")]) == []
-
-    def test_health_is_told_by_what_was_answered(self, world):
-        look_now(world.doubtful(effect=True))
-        (health,) = account_health()
-        assert (health.verdict, health.asked_last_hour, health.errors_last_hour) == (
-            "healthy",
-            1,
-            0,
-        )
-        assert health.last_settled_at
-        services.pause_account(ProviderAccount.objects.get().id, actor="user:ana")
-        assert account_health()[0].verdict == "paused"
 
 
 class TestCommands:
