@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import stripe
 
-from tests.providers.test_simulated_provider import charge, client
+from tests.support.charging import charge, client
 from tests.support.simulated_provider import SimulatedProvider
 
 
