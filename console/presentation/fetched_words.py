@@ -31,7 +31,7 @@ def of(seen: FetchedObject, operation: Operation) -> Fetched:
     """Put one fetched object beside the operation that it is said to be of."""
     at = datetime.fromisoformat(seen.fetched_at)
     if seen.outcome == "cannot_look":
-        sentence = f"The provider could not be asked just now: {seen.reason}"
+        sentence = f"The provider could not be asked just now. {seen.reason}"
         return Fetched(seen, at, sentence, None, "", ())
     if seen.outcome == "missing":
         sentence = f"There is no {seen.id} in {seen.account} ({seen.mode})."

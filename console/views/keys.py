@@ -158,7 +158,7 @@ def recognise(request: HttpRequest) -> HttpResponse:
         key = announcements.recognise(person(request), request.POST.get("key_id", ""))
     except Refused:
         raise Http404 from None
-    messages.success(request, f"{key.name} is yours, you said.")
+    messages.success(request, f"Noted: {key.name} is yours.")
     return redirect("keys")
 
 
