@@ -197,7 +197,8 @@ def _question(
         object_ids=tuple(dict.fromkeys([*sorted(facts.reported_ids), *seen])),
         lookups=tool.lookups,
         settles_at=facts.settles_at(),
-        wanted=not facts.closed,
+        # A live attempt of a closed intent may still end well: its key is left alone.
+        wanted=not (facts.closed and facts.state == "UNKNOWN"),
         count_effects=facts.possible_sends >= 2 or facts.state == "COMMITTED",
     )
 
