@@ -1,6 +1,6 @@
 """The one door: record the intent, then authorise it, or say what it waits for.
 
-A plain first call that nobody need approve takes one round trip (`_admit_plainly`). Everything
+A plain first call that nobody need approve takes one round trip, alone or in a group. Everything
 else is decided under locks, in the order of the contract: key, fingerprint, state, attempts, run
 trigger, goal, budget, gate.
 """
@@ -15,14 +15,11 @@ from operations import (
     attempts,
     budgets,
     catalogue,
-    documents,
     early_evidence,
-    granting,
     intents,
     leases,
     naming,
     permits,
-    recording,
     replays,
     rows,
     runs,
@@ -33,12 +30,13 @@ from operations import (
 from operations.actors import Runtime
 from operations.attempts import Tries
 from operations.claims import Answer, ClaimRequest, Grant
-from operations.documents import Beside
 from operations.errors import DomainError, of_constraint
+from operations.first_claims import PlainClaim
 from operations.intents import Recorded
 from operations.ledger import soundness
 from operations.naming import Intent
 from operations.rows import LockedOperation
+from operations.together import Group
 
 
 def admit(request: ClaimRequest, runtime: Runtime) -> Answer:
@@ -48,11 +46,12 @@ def admit(request: ClaimRequest, runtime: Runtime) -> Answer:
     raised. Nothing is answered while the log is not the one that was published (503).
     """
     soundness.check_claims()
+    one = plain(request, runtime)
+    if one is not None:
+        Group(one).carry_out()
+        if one.answer is not None:
+            return one.answer
     intent = naming.describe(request, runtime, catalogue.known())
-    if _may_be_plain(intent):
-        answer = rows.alone(lambda cur: _admit_plainly(cur, intent, runtime))
-        if answer is not None:
-            return answer
     with rows.hot_cursor() as cur:
         if not intent.fingerprint_is_claimed():
             raise _wrong_fingerprint(cur, intent, runtime)
@@ -67,6 +66,12 @@ def admit(request: ClaimRequest, runtime: Runtime) -> Answer:
     if isinstance(done, DomainError):
         raise done
     return done
+
+
+def plain(request: ClaimRequest, runtime: Runtime) -> PlainClaim | None:
+    """The claim as a member of a group (`operations.together`); None where it cannot be plain."""
+    intent = naming.describe(request, runtime, catalogue.known())
+    return PlainClaim(intent, runtime) if _may_be_plain(intent) else None
 
 
 def _wrong_fingerprint(cur: Any, intent: Intent, runtime: Runtime) -> DomainError:
@@ -91,20 +96,6 @@ def _may_be_plain(intent: Intent) -> bool:
         and "~edit" not in request.tool_call_id
         and policies.rule_for(intent, request.args).quorum == 0
     )
-
-
-def _admit_plainly(cur: Any, intent: Intent, runtime: Runtime) -> Answer | None:
-    """Record and grant in one round trip; None, and nothing done, where it is not that plain."""
-    op = recording.as_recorded(intent, intent.id, None, [])
-    bound = granting.parameters(op, intent.request, runtime, facts=intent.facts)
-    made, granted_row = recording.make_and_grant(cur, recording.parameters(intent, runtime), bound)
-    if made is None or granted_row is None:
-        return None
-    op.run_pk, op.created_at, op.flags = made
-    granted = granting.take_grant(op, bound, granted_row)
-    may_have_sent = granted.permit is not None or not intent.request.is_fenced
-    operation = documents.operation_document(op, Beside(may_have_sent=may_have_sent))
-    return answers.execute(op, operation, granted)
 
 
 def _admit_under_lock(cur: Any, request: ClaimRequest, runtime: Runtime) -> Answer | DomainError:

@@ -1,9 +1,8 @@
 """Granting: PENDING -> INVOKED for one attempt, whose number is the fencing token."""
 
-import json
 from typing import Any, Final
 
-from operations import catalogue, incidents, permits, rows, runs, states, transitions
+from operations import catalogue, incidents, permits, rows, runs, said, states, transitions
 from operations.actors import Runtime
 from operations.attempts import CLOCK_SKEW_SECONDS, SEND_WITHIN_SECONDS, digest_of
 from operations.catalogue import ToolFacts
@@ -12,6 +11,12 @@ from operations.errors import StateConflict
 from operations.ids import uuid7
 from operations.rows import LockedOperation, one_line
 
+_SAID: Final = {
+    "op": "uuid", "version": "int", "actor": "text", "data": "jsonb", "lease": "int",
+    "digest": "bytea", "sends": "boolean", "renews": "boolean", "retention": "int",
+    "emission": "int", "attempt_id": "text", "layer": "text", "worker": "text", "runtime": "uuid",
+    "versions": "jsonb", "grant": "text", "fenced": "boolean",
+}  # fmt: skip
 _MOVED: Final = transitions.edge_sql(
     states.PENDING,
     states.INVOKED,
@@ -19,42 +24,42 @@ _MOVED: Final = transitions.edge_sql(
     written="""attempt_number = o.attempt_number + 1, attempts = o.attempts + 1,
            lease_expires_at = term.lease_end, waiting_on = 'lease',
            waiting_until = term.lease_end, release_reason = NULL,
-           gate_used = o.gate_used OR %(grant)s::text IS NOT NULL,
-           first_sent_at = CASE WHEN %(sends)s THEN coalesce(o.first_sent_at, term.at)
+           gate_used = o.gate_used OR term.grant IS NOT NULL,
+           first_sent_at = CASE WHEN term.sends THEN coalesce(o.first_sent_at, term.at)
                                 ELSE o.first_sent_at END,
-           key_expires_at = CASE WHEN %(sends)s THEN
-                                 coalesce(CASE WHEN NOT %(renews)s THEN o.key_expires_at END,
-                                          term.at + %(retention)s * interval '1 second')
-                                 WHEN NOT %(renews)s THEN o.key_expires_at END,
+           key_expires_at = CASE WHEN term.sends THEN
+                                 coalesce(CASE WHEN NOT term.renews THEN o.key_expires_at END,
+                                          term.at + term.retention * interval '1 second')
+                                 WHEN NOT term.renews THEN o.key_expires_at END,
            updated_at = term.at""",
     source="term",
-    where="o.id = %(op)s AND o.version = %(version)s",
+    where="o.version = term.version",
 )
-#: The lease, its attempt and the event; with a send token the permit as well.
+#: For each row of `said` the lease, its attempt and the event; with a send token the permit too.
 GRANT: Final = one_line(f"""
-WITH term AS MATERIALIZED (
-    SELECT at, at + %(lease)s * interval '1 second' AS lease_end,
-           CASE WHEN %(digest)s::bytea IS NOT NULL THEN
-               at + least(%(lease)s, {SEND_WITHIN_SECONDS}) * interval '1 second'
+WITH {said.cte(_SAID)}, term AS MATERIALIZED (
+    SELECT said.*, clock.at, clock.at + said.lease * interval '1 second' AS lease_end,
+           CASE WHEN said.digest IS NOT NULL THEN
+               clock.at + least(said.lease, {SEND_WITHIN_SECONDS}) * interval '1 second'
            END AS permit_until
-      FROM (SELECT clock_timestamp() AS at) AS clock
+      FROM said, (SELECT clock_timestamp() AS at) AS clock
 ), {_MOVED}, tried AS (
     INSERT INTO operations_attempt
         (operation_id, number, attempt_id, origin, layer, worker, runtime, versions, "grant",
          standing, fenced, granted_at, lease_seconds, lease_expires_at, send_token_digest,
          permit_at, permit_until, emits_until, error_replayed)
-    SELECT moved.id, moved.attempt_number, %(attempt_id)s, 'claim', %(layer)s, %(worker)s,
-           %(runtime)s, %(versions)s::jsonb, %(grant)s, 'live', %(fenced)s, term.at, %(lease)s,
-           term.lease_end, %(digest)s, CASE WHEN term.permit_until IS NOT NULL THEN term.at END,
+    SELECT moved.id, moved.attempt_number, term.attempt_id, 'claim', term.layer, term.worker,
+           term.runtime, term.versions, term.grant, 'live', term.fenced, term.at, term.lease,
+           term.lease_end, term.digest, CASE WHEN term.permit_until IS NOT NULL THEN term.at END,
            term.permit_until,
-           CASE WHEN NOT %(fenced)s
-                THEN term.lease_end + (%(emission)s + {CLOCK_SKEW_SECONDS}) * interval '1 second'
-                ELSE term.permit_until + %(emission)s * interval '1 second' END, false
-      FROM moved, term
+           CASE WHEN NOT term.fenced
+                THEN term.lease_end + (term.emission + {CLOCK_SKEW_SECONDS}) * interval '1 second'
+                ELSE term.permit_until + term.emission * interval '1 second' END, false
+      FROM moved JOIN term ON term.op = moved.id
 )
-SELECT moved.version, moved.attempt_number, term.at, term.lease_end, term.permit_until,
+SELECT moved.id, moved.version, moved.attempt_number, term.at, term.lease_end, term.permit_until,
        moved.first_sent_at, moved.key_expires_at, moved.gate_used
-  FROM moved, term
+  FROM moved JOIN term ON term.op = moved.id
 """)  # noqa: S608
 
 
@@ -76,7 +81,7 @@ def grant(
     facts = facts or catalogue.facts_of(cur, op.tool, op.tool_version)
     renews = op.key_expires_at is not None and permits.is_key_expiring(op, facts, rows.clock(cur))
     bound = parameters(op, request, runtime, facts=facts, gate_ref=gate_ref, renews=renews)
-    cur.execute(GRANT, bound)
+    cur.execute(GRANT, {"said": said.document([bound])})
     row = cur.fetchone()
     if row is None:
         raise StateConflict(f"{op.handle} is not {op.state} at version {op.version} any more")
@@ -94,7 +99,7 @@ def parameters(
     gate_ref: str | None = None,
     renews: bool = False,
 ) -> dict[str, Any]:
-    """What `GRANT` binds for one attempt."""
+    """One row of what `GRANT` is told: one attempt."""
     attempt_id = request.attempt_id or str(uuid7())
     digest = digest_of(request.send_token) if request.send_token is not None else None
     changed = runs.changed_versions(op, request)
@@ -109,7 +114,7 @@ def parameters(
         "op": op.id,
         "version": op.version,
         "actor": runtime.actor,
-        "data": json.dumps(told),
+        "data": told,
         "lease": request.lease_seconds or facts.lease_seconds,
         "digest": digest,
         "sends": digest is not None or not request.is_fenced,
@@ -120,7 +125,7 @@ def parameters(
         "layer": request.layer,
         "worker": request.worker,
         "runtime": runtime.key_id,
-        "versions": json.dumps(changed) if changed else None,
+        "versions": changed or None,
         "grant": gate_ref,
         "fenced": request.is_fenced,
     }
@@ -128,7 +133,7 @@ def parameters(
 
 def take_grant(op: LockedOperation, bound: dict[str, Any], row: tuple[Any, ...]) -> Grant:
     """Bring the operation in step with what `GRANT` wrote, and say what the caller got."""
-    version, number, at, lease_end, permit_until, first_sent_at, key_expires_at, used = row
+    _, version, number, at, lease_end, permit_until, first_sent_at, key_expires_at, used = row
     before = op.first_sent_at
     op.apply(
         {

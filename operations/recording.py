@@ -1,28 +1,36 @@
 """The rows of a new operation: itself, its first event, its args, what the model said.
 
-One statement writes them all. Under a lock of the run's row it is preceded by the run; on the
-fast path of a claim it finds or makes the run itself, and does nothing at all where the claim is
-not plainly the first of its kind: `operations.intents` then decides under locks.
+One statement writes them all. Under a lock of the run's row it is preceded by the run; `FRESH`
+does so for a group of claims, finds or makes their runs itself, and does nothing at all for a claim
+that is not plainly the first of its kind: `operations.intents` then decides about it under locks.
 """
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
 
-import psycopg
-
+from operations import said
 from operations.actors import Runtime
 from operations.catalogue import STAMP
-from operations.granting import GRANT
 from operations.ids import uuid7
 from operations.naming import Intent
 from operations.rows import LockedOperation, one_line
 from operations.runs import RunRow
 
 _NOT_YET: Final = datetime.min.replace(tzinfo=UTC)
+_SAID: Final = {
+    "op": "uuid", "environment": "text", "namespace": "text", "idem_key": "text",
+    "derived_key": "text", "step": "int", "tool_call_id": "text", "position": "int",
+    "tool": "text", "tool_version": "int", "tool_class": "text", "catalogue_version": "int",
+    "args_fingerprint": "text", "goal": "text", "amount_minor": "bigint", "currency": "text",
+    "executor": "text", "original": "uuid", "waits": "text", "actor": "text", "recorded": "jsonb",
+    "args": "bytea", "reason": "bytea", "model_output": "bytea", "stamp": "text",
+    "new_run": "uuid", "run_id": "text", "agent": "text", "agent_version": "text",
+    "prompt_version": "text", "code_version": "text", "trigger": "text", "runtime": "uuid",
+}  # fmt: skip
+#: From `home`: rows of `said`, each with the `run` that it belongs to. Keys are taken in one order,
+#: so that two groups that want the same keys do not wait for each other.
 _BIRTH: Final = """fresh AS (
     INSERT INTO operations_operation
         (id, environment, namespace, idem_key, derived_key, run_id, step, tool_call_id, position,
@@ -30,86 +38,91 @@ _BIRTH: Final = """fresh AS (
          amount_minor, currency, executor, compensates_id, compensation_slot, mode, state, version,
          closed, waiting_on, gate, gate_used, attempt_number, attempts, flags, replays,
          created_at, updated_at)
-    SELECT %(op)s, %(environment)s, %(namespace)s, %(idem_key)s, %(derived_key)s, home.id,
-           %(step)s, %(tool_call_id)s, %(position)s, false, %(tool)s, %(tool_version)s,
-           %(tool_class)s, %(catalogue_version)s, %(args_fingerprint)s, %(goal)s,
-           %(amount_minor)s, %(currency)s, %(executor)s, %(original)s, %(original)s, 'claim',
-           'PENDING', 1, false, %(waits)s, 'none', false, 0, 0,
+    SELECT op, environment, namespace, idem_key, derived_key, run, step, tool_call_id, "position",
+           false, tool, tool_version, tool_class, catalogue_version, args_fingerprint, goal,
+           amount_minor, currency, executor, original, original, 'claim', 'PENDING', 1,
+           false, waits, 'none', false, 0, 0,
            CASE WHEN EXISTS (
-               SELECT FROM (SELECT tool_call_id, step FROM operations_operation
-                             WHERE run_id = home.id ORDER BY step DESC, id DESC LIMIT 200) recent
-                WHERE recent.tool_call_id = %(tool_call_id)s AND recent.step <> %(step)s
+               SELECT FROM (SELECT o.tool_call_id, o.step FROM operations_operation o
+                             WHERE o.run_id = home.run ORDER BY o.step DESC, o.id DESC LIMIT 200
+                           ) recent
+                WHERE recent.tool_call_id = home.tool_call_id AND recent.step <> home.step
            ) THEN '["id_reused"]'::jsonb ELSE '[]'::jsonb END,
            0, clock_timestamp(), clock_timestamp()
-      FROM home
+      FROM home ORDER BY environment, namespace, idem_key
     ON CONFLICT DO NOTHING
     RETURNING id, run_id, created_at, flags
 ), told AS (
     INSERT INTO operations_event
         (environment, namespace, operation_id, run_id, version, type, from_state, to_state, actor,
          at, data)
-    SELECT %(environment)s, %(namespace)s, id, run_id, 1, 'operation.recorded', NULL, 'PENDING',
-           %(actor)s, created_at, %(recorded)s::jsonb
-      FROM fresh
+    SELECT home.environment, home.namespace, fresh.id, fresh.run_id, 1, 'operation.recorded', NULL,
+           'PENDING', home.actor, fresh.created_at, home.recorded
+      FROM fresh JOIN home ON home.op = fresh.id
 ), kept AS (
     INSERT INTO operations_payload (operation_id, kind, attempt_number, body, sha256)
-    SELECT fresh.id, said.kind, 0, said.body, said.sha256
-      FROM fresh, (VALUES ('args', %(args)s::bytea, %(args_sha256)s::bytea),
-                          ('reason', %(reason)s::bytea, %(reason_sha256)s::bytea))
-                  AS said(kind, body, sha256)
-     WHERE said.body IS NOT NULL
+    SELECT fresh.id, words.kind, 0, words.body, sha256(words.body)
+      FROM fresh JOIN home ON home.op = fresh.id,
+           LATERAL (VALUES ('args', home.args), ('reason', home.reason)) AS words(kind, body)
+     WHERE words.body IS NOT NULL
 ), spoken AS (
     INSERT INTO operations_step (run_id, step, model_output, responded_at)
-    SELECT run_id, %(step)s, %(model_output)s::bytea, created_at FROM fresh
-     WHERE %(model_output)s::bytea IS NOT NULL
+    SELECT fresh.run_id, home.step, home.model_output, fresh.created_at
+      FROM fresh JOIN home ON home.op = fresh.id
+     WHERE home.model_output IS NOT NULL
     ON CONFLICT (run_id, step) DO UPDATE
        SET model_output = coalesce(operations_step.model_output, excluded.model_output),
            responded_at = coalesce(operations_step.responded_at, excluded.responded_at)
 )"""
 
 _MAKE: Final = one_line(f"""
-WITH home AS (SELECT %(run)s::uuid AS id), {_BIRTH}
+WITH {said.cte(_SAID)}, home AS (SELECT said.*, %(run)s::uuid AS run FROM said), {_BIRTH}
 SELECT created_at, flags FROM fresh
 """)  # noqa: S608
 
-#: Everything that only the general path can judge keeps `home` empty: a budget, other versions,
-#: another trigger, failures for the same goal, a record under a stand-in id, evidence in the
-#: inbox, a newer catalogue.
+#: Everything that only the general path can judge keeps its row out of `home`: a budget, other
+#: versions, another trigger, failures for the same goal, a record under a stand-in id, evidence in
+#: the inbox, a newer catalogue. A group holds one claim of a run at most, for what they would do
+#: to each other is not seen in one statement.
 FRESH: Final = one_line(f"""
-WITH known AS (
-    SELECT * FROM operations_run
-     WHERE environment = %(environment)s AND namespace = %(namespace)s AND run_id = %(run_id)s
-), plain AS (
-    SELECT {STAMP} = %(stamp)s AND NOT EXISTS (
-        SELECT FROM operations_inboxitem
-         WHERE environment = %(environment)s AND namespace = %(namespace)s
-           AND idem_key = %(idem_key)s AND matched_at IS NULL) AS yes
+WITH {said.cte(_SAID)}, plain AS MATERIALIZED (
+    SELECT said.* FROM said
+     WHERE said.stamp = {STAMP} AND NOT EXISTS (
+        SELECT FROM operations_inboxitem i
+         WHERE i.environment = said.environment AND i.namespace = said.namespace
+           AND i.idem_key = said.idem_key AND i.matched_at IS NULL)
+), known AS MATERIALIZED (
+    SELECT plain.op, r.* FROM plain, LATERAL (
+        SELECT * FROM operations_run
+         WHERE environment = plain.environment AND namespace = plain.namespace
+           AND run_id = plain.run_id LIMIT 1) AS r
 ), born AS (
     INSERT INTO operations_run
         (id, environment, namespace, run_id, agent, agent_version, prompt_version, code_version,
          trigger, status, runtime)
-    SELECT %(new_run)s, %(environment)s, %(namespace)s, %(run_id)s, %(agent)s, %(agent_version)s,
-           %(prompt_version)s, %(code_version)s, %(trigger)s, 'running', %(runtime)s
-      FROM plain WHERE plain.yes AND NOT EXISTS (SELECT FROM known)
+    SELECT new_run, environment, namespace, run_id, agent, agent_version, prompt_version,
+           code_version, trigger, 'running', runtime
+      FROM plain WHERE NOT EXISTS (SELECT FROM known WHERE known.op = plain.op)
+     ORDER BY environment, namespace, run_id
     ON CONFLICT DO NOTHING
     RETURNING id
-), home AS (
-    SELECT id FROM born
+), home AS MATERIALIZED (
+    SELECT plain.*, born.id AS run FROM plain JOIN born ON born.id = plain.new_run
     UNION ALL
-    SELECT r.id FROM known r, plain
-     WHERE plain.yes AND r.budget_max_steps IS NULL AND r.budget_max_spend_minor IS NULL
-       AND r.agent = %(agent)s
-       AND (%(agent_version)s::text IS NULL OR r.agent_version = %(agent_version)s)
-       AND (%(prompt_version)s::text IS NULL OR r.prompt_version = %(prompt_version)s)
-       AND (%(code_version)s::text IS NULL OR r.code_version = %(code_version)s)
-       AND (%(trigger)s::text IS NULL OR r.trigger = %(trigger)s)
+    SELECT plain.*, r.id FROM plain JOIN known r ON r.op = plain.op
+     WHERE r.budget_max_steps IS NULL AND r.budget_max_spend_minor IS NULL
+       AND r.agent = plain.agent
+       AND (plain.agent_version IS NULL OR r.agent_version = plain.agent_version)
+       AND (plain.prompt_version IS NULL OR r.prompt_version = plain.prompt_version)
+       AND (plain.code_version IS NULL OR r.code_version = plain.code_version)
+       AND (plain.trigger IS NULL OR r.trigger = plain.trigger)
        AND NOT EXISTS (SELECT FROM operations_operation o
-                        WHERE o.run_id = r.id AND o.step = %(step)s AND o.id_missing)
-       AND (%(goal)s::text IS NULL OR NOT EXISTS (
+                        WHERE o.run_id = r.id AND o.step = plain.step AND o.id_missing)
+       AND (plain.goal IS NULL OR NOT EXISTS (
             SELECT FROM operations_operation o
-             WHERE o.run_id = r.id AND o.goal = %(goal)s AND o.state = 'FAILED'))
+             WHERE o.run_id = r.id AND o.goal = plain.goal AND o.state = 'FAILED'))
 ), {_BIRTH}
-SELECT run_id, created_at, flags FROM fresh
+SELECT id, run_id, created_at, flags FROM fresh
 """)  # noqa: S608
 
 
@@ -117,12 +130,8 @@ def make(
     cur: Any, intent: Intent, run: RunRow, runtime: Runtime, original: UUID | None
 ) -> LockedOperation | None:
     """The new operation, in a run that is locked; None where its key was taken meanwhile."""
-    bound = parameters(intent, runtime) | {
-        "run": run.id,
-        "original": original,
-        "waits": "runtime",
-    }
-    cur.execute(_MAKE, bound)
+    birth = parameters(intent, runtime) | {"original": original, "waits": "runtime"}
+    cur.execute(_MAKE, {"said": said.document([birth]), "run": run.id})
     row = cur.fetchone()
     if row is None:
         return None
@@ -130,30 +139,9 @@ def make(
     return as_recorded(intent, run.id, created_at, read_flags(flags), original, run)
 
 
-def make_and_grant(
-    cur: Any, birth: Mapping[str, Any], grant: Mapping[str, Any]
-) -> tuple[tuple[UUID, datetime, list[str]] | None, tuple[Any, ...] | None]:
-    """Record and grant in one round trip: what `FRESH` made and what `GRANT` gave, or None.
-
-    Where `FRESH` makes nothing there is no row for `GRANT` to move, so that nothing is done.
-    """
-    connection = cur.connection
-    with psycopg.Cursor(connection) as second:
-        with connection.pipeline():
-            cur.execute(FRESH, birth)
-            second.execute(GRANT, grant)
-        # Read after the pipeline is through: reading inside it would wait twice more.
-        made, granted = cur.fetchone(), second.fetchone()
-    if made is None:
-        return None, None
-    run_pk, created_at, flags = made
-    return (run_pk, created_at, read_flags(flags)), granted
-
-
 def parameters(intent: Intent, runtime: Runtime) -> dict[str, Any]:
-    """What `FRESH` and the general path bind."""
+    """One row of what `FRESH` and the general path are told: one new operation."""
     request = intent.request
-    reason = request.reason.encode() if request.reason is not None else None
     return {
         "op": intent.id,
         "environment": intent.environment,
@@ -174,11 +162,9 @@ def parameters(intent: Intent, runtime: Runtime) -> dict[str, Any]:
         "executor": request.executor,
         "original": None,
         "actor": runtime.actor,
-        "recorded": json.dumps(intent.recorded_facts()),
+        "recorded": intent.recorded_facts(),
         "args": request.args_raw,
-        "args_sha256": sha256(request.args_raw).digest(),
-        "reason": reason,
-        "reason_sha256": sha256(reason).digest() if reason is not None else None,
+        "reason": request.reason.encode() if request.reason is not None else None,
         "model_output": request.model_output,
         # `FRESH` is granted in the same trip, so it waits for nothing but its lease.
         "waits": "lease",

@@ -57,28 +57,30 @@ def record_event(
 
 
 def edge_sql(
-    from_state: str, to_state: str, event_type: str, *, written: str, where: str, source: str = ""
+    from_state: str, to_state: str, event_type: str, *, written: str, source: str, where: str
 ) -> str:
-    """CTEs `moved` and `told` that carry one edge, for statements that write more in one trip.
+    """CTEs `moved` and `told` that carry many rows along one edge, for statements that write more.
 
-    `written` is a SET list, `where` picks the row `o`, `source` is what they may refer to. The
-    statement binds `actor` and the event's `data` by name; `moved` returns the new row.
+    `source` is the CTE that says what to do: a row for each operation, with `op` (its id), the
+    event's `actor` and its `data`. `written` is a SET list and `where` picks the rows `o`; both may
+    refer to `source`. `moved` returns the new rows.
     """
     if not states.allowed(from_state, to_state, event_type):
         raise StateConflict(f"{event_type} does not lead from {from_state} to {to_state}")
     return f"""moved AS (
     UPDATE operations_operation AS o
        SET state = '{to_state}', version = o.version + 1, {written}
-      {f"FROM {source}" if source else ""}
-     WHERE {where} AND o.state = '{from_state}'
+      FROM {source}
+     WHERE o.id = {source}.op AND {where} AND o.state = '{from_state}'
  RETURNING o.*
 ), told AS (
     INSERT INTO operations_event
         (environment, namespace, operation_id, run_id, version, type, from_state, to_state, actor,
          at, data)
-    SELECT environment, namespace, id, run_id, version, '{event_type}', '{from_state}',
-           '{to_state}', %(actor)s, updated_at, %(data)s::jsonb
-      FROM moved
+    SELECT moved.environment, moved.namespace, moved.id, moved.run_id, moved.version,
+           '{event_type}', '{from_state}', '{to_state}', {source}.actor, moved.updated_at,
+           {source}.data
+      FROM moved JOIN {source} ON {source}.op = moved.id
 )"""  # noqa: S608
 
 

@@ -27,10 +27,10 @@ _OP: Final = f"{_V1}/operations/{{idem_key}}"
 _APPROVAL: Final = f"{_V1}/approvals/{{id}}"
 
 ROUTES: Final = (
-    Route("POST", f"{_V1}/operations", claims.claim, scope=_WRITE),
+    Route("POST", f"{_V1}/operations", claims.claim, scope=_WRITE, member=claims.member),
     Route("GET", f"{_V1}/operations", reading.list_operations, scope=_READ),
     Route("GET", _OP, reading.read_operation, scope=_READ),
-    Route("POST", f"{_OP}/outcome", reports.outcome, scope=_WRITE),
+    Route("POST", f"{_OP}/outcome", reports.outcome, scope=_WRITE, member=reports.member),
     Route("POST", f"{_OP}/sending", reports.sending, scope=_WRITE),
     Route("POST", f"{_OP}/heartbeat", reports.heartbeat, scope=_WRITE),
     Route("POST", f"{_OP}/cancel", reports.cancel, scope=_WRITE),

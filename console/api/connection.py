@@ -76,12 +76,15 @@ class WorkerConnection(DatabaseWrapper):
         return getattr(diagnosis, "severity_nonlocalized", None) in ("FATAL", "PANIC")
 
 
-def adopt() -> WorkerConnection:
-    """Give this thread its own lasting connection under the name `default`."""
+def adopt(session_options: str = "") -> WorkerConnection:
+    """Give this thread its own lasting connection under the name `default`.
+
+    `session_options`: more of the server's settings, as on its command line.
+    """
     parameters: dict[str, Any] = deepcopy(dict(connections.settings["default"]))
     options = parameters["OPTIONS"]
     options.pop("pool", None)
-    options["options"] = f"{options.get('options', '')} {_SESSION}".strip()
+    options["options"] = f"{options.get('options', '')} {_SESSION} {session_options}".strip()
     options.setdefault("connect_timeout", _CONNECT_SECONDS)
     parameters["CONN_MAX_AGE"] = None
     parameters["CONN_HEALTH_CHECKS"] = False

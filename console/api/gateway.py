@@ -121,7 +121,9 @@ class _Exchange:
             if sent:
                 request.media_type = bodies.media_type(self.headers, route.media)
             request.body = bodies.unpack(sent, self.headers, route.limit)
-        if is_async:
+        if route.member is not None:
+            answer = await self.process.groups.run(route, request)
+        elif is_async:
             answer = await self._until_gone(route.handler(request))
         else:
             answer = await self.process.workers.run(route.handler, request)

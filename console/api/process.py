@@ -10,6 +10,7 @@ from django.conf import settings
 
 from console.api import readiness
 from console.api.auth import Callers
+from console.api.groups import Groups
 from console.api.metrics import Metrics
 from console.api.waiting import Waiting
 from console.api.workers import Workers
@@ -24,6 +25,7 @@ class Process:
 
     def __init__(self) -> None:
         self.workers = Workers("api", settings.API_THREADS)
+        self.groups = Groups(settings.API_GROUPS, self.workers)
         # Waking, reading what woke, credentials and probes must not queue behind the writes.
         self.side = Workers("api-side", 2)
         self._probe_thread = Workers("api-probe", 1)
@@ -37,6 +39,7 @@ class Process:
         """Sizes now, for /metrics."""
         return {
             "api_calls_running_or_queued": self.workers.waiting,
+            "api_calls_waiting_for_a_group": self.groups.waiting,
             "api_threads": self.workers.size,
             "long_poll_waiters": self.waiting.count,
             "live_clients": self.hub.count,
@@ -67,6 +70,7 @@ class Process:
         self.hub.stop()
 
     def _stop_threads(self) -> None:
+        self.groups.stop()
         self.workers.stop()
         self.side.stop()
         self._probe_thread.stop()

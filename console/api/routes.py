@@ -18,7 +18,8 @@ class Route:
     """One method of one address.
 
     `handler(request) -> Answer` runs in a worker thread; an `async def` runs in the event loop
-    and is cancelled when its client hangs up.
+    and is cancelled when its client hangs up. `member(request)` is what may be carried out with
+    others instead (`console.api.groups`), or None.
     """
 
     method: str
@@ -26,6 +27,7 @@ class Route:
     handler: Callable[..., Any]
     who: Who = "runtime"
     scope: str = ""
+    member: Callable[..., Any] | None = None
     media: tuple[str, ...] = (bodies.JSON,)
     limit: int = bodies.BODY_LIMIT
 

@@ -45,9 +45,10 @@ class Workers:
     Here a call costs one queue entry, and all that ends in one turn wakes the loop once.
     """
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str, size: int, *, options: str = "") -> None:
         self.name = name
         self.size = size
+        self.options = options
         self.waiting = 0
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._ended: deque[_Call] = deque()
@@ -86,7 +87,7 @@ class Workers:
             thread.start()
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        connection.adopt()
+        connection.adopt(self.options)
         take, ended = self._calls.get, self._ended
         while (entry := take()) is not None:
             try:

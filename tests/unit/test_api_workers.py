@@ -131,7 +131,7 @@ def test_a_defect_stays_a_defect(database):
 
 
 async def test_calls_beyond_the_threads_wait_and_all_are_answered(monkeypatch):
-    monkeypatch.setattr(connection, "adopt", lambda: None)
+    monkeypatch.setattr(connection, "adopt", lambda _: None)
     monkeypatch.setattr(workers, "call", lambda work, *arguments: work(*arguments))
     pool = Workers("test", 3)
     seen = set()
@@ -151,7 +151,7 @@ async def test_calls_beyond_the_threads_wait_and_all_are_answered(monkeypatch):
 
 
 async def test_a_caller_that_gives_up_does_not_stop_the_call(monkeypatch):
-    monkeypatch.setattr(connection, "adopt", lambda: None)
+    monkeypatch.setattr(connection, "adopt", lambda _: None)
     monkeypatch.setattr(workers, "call", lambda work, *arguments: work(*arguments))
     pool = Workers("test", 1)
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()

@@ -3,6 +3,12 @@
 from approvals import admission
 from console.api import claim_bodies
 from console.api.requests import Answer, Request
+from operations.first_claims import PlainClaim
+
+
+def member(request: Request) -> PlainClaim | None:
+    """The claim, if it may be carried out together with others."""
+    return admission.plain(claim_bodies.claim_request(request.body), request.runtime)
 
 
 def claim(request: Request) -> Answer:

@@ -4,6 +4,7 @@ from approvals import endings
 from console.api import claim_bodies, problems, shapes
 from console.api.requests import Answer, Request
 from operations import leases, outcomes
+from operations.outcomes import PlainOutcome
 
 
 def outcome(request: Request) -> Answer:
@@ -11,6 +12,12 @@ def outcome(request: Request) -> Answer:
     key = _key(request)
     report = claim_bodies.outcome_report(request.body)
     return Answer(200, outcomes.report_outcome(request.runtime, key, report))
+
+
+def member(request: Request) -> PlainOutcome | None:
+    """The report of an outcome, if it may be carried out together with others."""
+    report = claim_bodies.outcome_report(request.body)
+    return outcomes.plain(request.runtime, _key(request), report)
 
 
 def sending(request: Request) -> Answer:
