@@ -165,7 +165,6 @@ DATABASES = {
 # Threads of one web process that run the API's services, each with a connection of its own beside
 # the pool's; requests beyond them queue.
 API_THREADS = env.integer("API_THREADS", 8)
-API_GROUPS = env.integer("API_GROUPS", 2)
 
 # An operation whose recorded result was given more often than this opens an incident; 0: never.
 # A resumed run asks for each finished step once, so that many resumptions are unusual.

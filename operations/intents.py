@@ -96,13 +96,13 @@ class _Found:
     derived_key: str
 
 
-_FIND: Final = """
-SELECT id, run_id, idem_key, derived_key FROM operations_operation
- WHERE environment = %s AND namespace = %s AND idem_key = %s
+_FIND: Final = f"""
+SELECT id, run_id, idem_key, derived_key FROM operations_operation o
+ WHERE {rows.in_scope("o")} AND idem_key = %s
 UNION ALL
-SELECT id, run_id, idem_key, derived_key FROM operations_operation
- WHERE environment = %s AND namespace = %s AND derived_key = %s AND idem_key <> %s
-"""
+SELECT id, run_id, idem_key, derived_key FROM operations_operation o
+ WHERE {rows.in_scope("o")} AND derived_key = %s AND idem_key <> %s
+"""  # noqa: S608
 
 
 def _find(cur: Any, intent: Intent) -> _Found | None:

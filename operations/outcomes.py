@@ -52,7 +52,7 @@ WITH {said.cte(_SAID)}, held AS MATERIALIZED (
     SELECT said.*, o.id AS op, o.version, clock_timestamp() AS at
       FROM said, LATERAL (
         SELECT id, version FROM operations_operation o
-         WHERE o.environment = said.environment AND o.namespace = said.namespace
+         WHERE {rows.in_scope("o", "said.environment", "said.namespace")}
            AND o.idem_key = said.idem_key AND o.state = 'INVOKED' AND o.attempts = 1
            AND o.attempt_number = said.number AND o.gate IN ('none', 'granted')
            AND NOT EXISTS (SELECT FROM operations_operation c WHERE c.compensation_slot = o.id)

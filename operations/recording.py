@@ -15,7 +15,7 @@ from operations.actors import Runtime
 from operations.catalogue import STAMP
 from operations.ids import uuid7
 from operations.naming import Intent
-from operations.rows import LockedOperation, one_line
+from operations.rows import LockedOperation, in_scope, one_line
 from operations.runs import RunRow
 
 _NOT_YET: Final = datetime.min.replace(tzinfo=UTC)
@@ -89,13 +89,13 @@ WITH {said.cte(_SAID)}, plain AS MATERIALIZED (
     SELECT said.* FROM said
      WHERE said.stamp = {STAMP} AND NOT EXISTS (
         SELECT FROM operations_inboxitem i
-         WHERE i.environment = said.environment AND i.namespace = said.namespace
+         WHERE {in_scope("i", "said.environment", "said.namespace")}
            AND i.idem_key = said.idem_key AND i.matched_at IS NULL)
 ), known AS MATERIALIZED (
     SELECT plain.op, r.* FROM plain, LATERAL (
-        SELECT * FROM operations_run
-         WHERE environment = plain.environment AND namespace = plain.namespace
-           AND run_id = plain.run_id LIMIT 1) AS r
+        SELECT * FROM operations_run r
+         WHERE {in_scope("r", "plain.environment", "plain.namespace")}
+           AND r.run_id = plain.run_id LIMIT 1) AS r
 ), born AS (
     INSERT INTO operations_run
         (id, environment, namespace, run_id, agent, agent_version, prompt_version, code_version,

@@ -125,11 +125,24 @@ _JSON_AT: Final = tuple(
 )
 WIDTH: Final = len(fields(LockedOperation))
 
+
+def in_scope(table: str, environment: str = "%s", namespace: str = "%s") -> str:
+    """The condition that a row found by its own key belongs to a scope.
+
+    IS NOT DISTINCT FROM cannot use an index, and must not: while a table has no statistics yet,
+    every row of the scope looks as good a way in as the key itself, and such a plan is kept.
+    """
+    return (
+        f"{table}.environment IS NOT DISTINCT FROM {environment}"
+        f" AND {table}.namespace IS NOT DISTINCT FROM {namespace}"
+    )
+
+
 _SELECT: Final = f"""
 SELECT {COLUMNS} FROM operations_operation o JOIN operations_run r ON r.id = o.run_id
 """  # noqa: S608
 _BY_ID: Final = _SELECT + " WHERE o.id = %s"
-_BY_KEY: Final = _SELECT + " WHERE o.environment = %s AND o.namespace = %s AND o.idem_key = %s"
+_BY_KEY: Final = _SELECT + f" WHERE {in_scope('o')} AND o.idem_key = %s"
 _LOCK: Final = " FOR NO KEY UPDATE OF o"
 
 

@@ -12,6 +12,7 @@ from operations.actors import Runtime, Scope
 from operations.claims import ClaimRequest
 from operations.errors import DomainError
 from operations.ids import uuid7
+from operations.rows import in_scope
 
 VERSIONS: Final = ("agent", "agent_version", "prompt_version", "code_version")
 _COLUMNS: Final = (
@@ -26,8 +27,8 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 'running', %s)
 ON CONFLICT DO NOTHING
 """
 _BY_NAME: Final = f"""
-SELECT {_COLUMNS} FROM operations_run
- WHERE environment = %s AND namespace = %s AND run_id = %s FOR NO KEY UPDATE
+SELECT {_COLUMNS} FROM operations_run r
+ WHERE {in_scope("r")} AND run_id = %s FOR NO KEY UPDATE
 """  # noqa: S608
 _BY_ID: Final = f"SELECT {_COLUMNS} FROM operations_run WHERE id = %s FOR NO KEY UPDATE"  # noqa: S608
 _READ: Final = f"SELECT {_COLUMNS} FROM operations_run WHERE id = %s"  # noqa: S608

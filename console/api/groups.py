@@ -1,8 +1,10 @@
 """Group commit at the door: what arrives while a group is away forms the next one.
 
-There is no timer: a request that finds nobody away leaves at once, alone; under load the groups
-grow by themselves. Whatever is not plain, and every member of a group that failed, is answered by
-its ordinary handler, as if there were no groups (`operations.together`).
+Nobody waits for company: a request that finds no group away leaves at once, alone; under load the
+groups grow by themselves. One group at a time makes the largest groups and so the cheapest calls;
+one that stays away for long, behind somebody's lock, is not waited for. Whatever is not plain, and
+every member of a group that failed, is answered by its ordinary handler, as if there were no groups
+(`operations.together`).
 """
 
 import asyncio
@@ -24,6 +26,9 @@ log = logging.getLogger(__name__)
 
 #: Beyond this many the statements grow faster than the share of the commit shrinks.
 _MOST_TOGETHER: Final = 64
+#: A group that has been away for longer does not hold up the next.
+_LONG_AWAY_SECONDS: Final = 0.05
+_MOST_AWAY: Final = 4
 #: Reading a longer body would hold up its neighbours.
 _LONGEST_BODY: Final = 32 * 1024
 #: The plans of these statements are made once per connection: for keys, never for whole tables.
@@ -33,11 +38,12 @@ _PLANS: Final = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoi
 class Groups:
     """Gathers requests whose route names a `member`, for one event loop."""
 
-    def __init__(self, away: int, ordinary: Workers) -> None:
-        self._threads = Workers("api-groups", away, options=_PLANS)
+    def __init__(self, ordinary: Workers) -> None:
+        self._threads = Workers("api-groups", _MOST_AWAY, options=_PLANS)
         self._ordinary = ordinary
-        self._most_away = away
         self._away = 0
+        self._left_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._queue: deque[_Entry] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -68,12 +74,24 @@ class Groups:
         self._threads.stop()
 
     def _leave(self) -> None:
-        while self._queue and self._away < self._most_away:
+        """Send whoever waits, unless a group is away that will soon be back."""
+        while self._queue and self._away < _MOST_AWAY:
+            loop = asyncio.get_running_loop()
+            wait = self._left_at + _LONG_AWAY_SECONDS - loop.time() if self._away else 0
+            if wait > 0:
+                if self._timer is None:
+                    self._timer = loop.call_later(wait, self._look_again)
+                return
             taken = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_TOGETHER))]
             self._away += 1
+            self._left_at = loop.time()
             task = asyncio.create_task(self._travel(taken))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _look_again(self) -> None:
+        self._timer = None
+        self._leave()
 
     async def _travel(self, taken: list["_Entry"]) -> None:
         try:

@@ -25,7 +25,7 @@ class Process:
 
     def __init__(self) -> None:
         self.workers = Workers("api", settings.API_THREADS)
-        self.groups = Groups(settings.API_GROUPS, self.workers)
+        self.groups = Groups(self.workers)
         # Waking, reading what woke, credentials and probes must not queue behind the writes.
         self.side = Workers("api-side", 2)
         self._probe_thread = Workers("api-probe", 1)

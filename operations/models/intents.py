@@ -90,11 +90,11 @@ class Operation(Scoped):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["environment", "namespace", "idem_key"],
+                fields=["idem_key", "environment", "namespace"],
                 name="operation_idem_key_is_unique",
             ),
             models.UniqueConstraint(
-                fields=["environment", "namespace", "derived_key"],
+                fields=["derived_key", "environment", "namespace"],
                 name="operation_call_is_unique",
             ),
             # Not `compensates` where the state is not FAILED: a state in an index's predicate

@@ -86,7 +86,7 @@ class InboxItem(Scoped):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["environment", "namespace", "idem_key", "sha256"],
+                fields=["idem_key", "environment", "namespace", "sha256"],
                 name="inboxitem_is_kept_once",
             )
         ]

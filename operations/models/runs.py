@@ -28,7 +28,7 @@ class Run(Scoped):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["environment", "namespace", "run_id"], name="run_id_is_unique_in_namespace"
+                fields=["run_id", "environment", "namespace"], name="run_id_is_unique_in_namespace"
             ),
             models.UniqueConstraint(
                 fields=["environment", "namespace", "trigger"],
