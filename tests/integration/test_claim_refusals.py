@@ -282,4 +282,4 @@ def test_every_code_says_whether_to_try_again() -> None:
         error = DomainError(code)
         assert isinstance(error.retryable, bool)
         assert error.retryable or error.retry_after_seconds is None, code
-        assert kind.status in (404, 409, 422, 429)
+        assert kind.status in (404, 409, 422, 429) or (kind.status == 503 and error.retryable)

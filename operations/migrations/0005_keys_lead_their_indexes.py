@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("operations", "0003_merkle_log"),
+        ("operations", "0004_replayed_too_often"),
     ]
 
     operations = [
