@@ -1,5 +1,7 @@
 """Claims and outcomes that are carried out together are answered as if each were alone."""
 
+from typing import Any
+
 import psycopg
 import pytest
 from django.db import DataError, connection
@@ -23,18 +25,19 @@ def agent() -> Agent:
     return Agent()
 
 
-def claim(agent: Agent, **said: object) -> PlainClaim:
+def claim(agent: Agent, **said: Any) -> PlainClaim:
     made = admission.plain(fenced_call(agent, **said), agent.runtime)
     assert made is not None
     return made
 
 
-def fenced_call(agent: Agent, **said: object) -> ClaimRequest:
+def fenced_call(agent: Agent, **said: Any) -> ClaimRequest:
     return agent.call(**{"attempt_id": "a1", "fenced": True, "send_token": "t1", **said})
 
 
-def success(agent: Agent, key: str, **said: object) -> outcomes.PlainOutcome:
-    report = OutcomeReport(**{"attempt_number": 1, "outcome": "committed", **said})
+def success(agent: Agent, key: str, **said: Any) -> outcomes.PlainOutcome:
+    facts: dict[str, Any] = {"attempt_number": 1, "outcome": "committed"}
+    report = OutcomeReport(**(facts | said))
     made = outcomes.plain(agent.runtime, key, report)
     assert made is not None
     return made
@@ -75,7 +78,7 @@ def test_claims_and_successes_share_one_group(agent: Agent) -> None:
         for n, one in enumerate(first)
     ]
     carry_out(*second, *done)
-    assert all(one.answer for one in (*second, *done))
+    assert all(one.answer for one in second)
     for n, one in enumerate(done):
         assert one.answer is not None
         said = one.answer["operation"]
@@ -95,7 +98,10 @@ def test_what_is_not_plain_is_left_alone_and_harms_no_neighbour(agent: Agent) ->
     second_attempt = success(agent, key, attempt_number=2)
     carry_out(second_attempt)
     assert plain.answer is not None
-    assert again.answer is other_args.answer is unknown.answer is second_attempt.answer is None
+    assert again.answer is None
+    assert other_args.answer is None
+    assert unknown.answer is None
+    assert second_attempt.answer is None
     row = agent.row(key)
     assert (row.state, row.attempts, row.version) == (states.INVOKED, 1, 2)
     assert agent.incidents() == []
@@ -137,6 +143,6 @@ def test_a_commit_waits_for_nobody_who_holds_the_row(agent: Agent) -> None:
     assert agent.report(held, "committed")["operation"]["state"] == "COMMITTED"
 
 
-def address() -> dict[str, object]:
+def address() -> dict[str, Any]:
     found = connection.get_connection_params()
     return {name: found[name] for name in ("dbname", "user", "host", "port") if name in found}

@@ -2,15 +2,16 @@
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.db import OperationalError
 
 from console.api import groups, problems
 from console.api.groups import Groups
-from console.api.requests import Answer
+from console.api.requests import Answer, Request
 from console.api.routes import Route
+from console.api.workers import Workers
 from operations.errors import DomainError
 
 
@@ -95,9 +96,9 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def ask(lane: Groups, *requests: FakeRequest) -> list[Any]:
-    asked = (lane.run(ROUTE, request) for request in requests)
+    asked = (lane.run(ROUTE, cast(Request, request)) for request in requests)
     found = await asyncio.gather(*asked, return_exceptions=True)
-    return [one.body if isinstance(one, Answer) else one.code for one in found]
+    return [one.body if isinstance(one, Answer) else getattr(one, "code", one) for one in found]
 
 
 async def departures(count: int) -> None:
@@ -111,7 +112,7 @@ def lane() -> Groups:
         async def run(self, work: Any, *arguments: Any) -> Any:
             return work(*arguments)
 
-    return Groups(Ordinary())
+    return Groups(cast(Workers, Ordinary()))
 
 
 async def test_a_request_that_finds_nobody_away_leaves_at_once(gathered: None) -> None:
