@@ -95,7 +95,7 @@ def differences(limit: int = 100) -> Iterator[Difference]:
             yield Difference(f"open table, operation {op}", f"{state}", f"{standing}")
         cur.execute(_SEQUENCE, (limit,))
         for seq, before in cur.fetchall():
-            yield Difference(f"entry #{before + 1}", f"a seal after #{before}", f"#{seq}")
+            yield Difference(f"seal #{before + 1}", f"a seal after #{before}", f"#{seq}")
         cur.execute(_DISORDER, (limit,))
         for seq, op in cur.fetchall():
             yield Difference(f"sealed #{seq}", f"operation {op} in order of versions", "disorder")
@@ -107,10 +107,14 @@ def differences(limit: int = 100) -> Iterator[Difference]:
 
 
 def forgiven() -> frozenset[str]:
-    """Where the differences are that an admin signed for when the current log began."""
+    """Where the differences are that an admin signed for when the current log began.
+
+    Entries are not among them: the log that began holds those as they were then.
+    """
     with connection.cursor() as cur:
         log = tree.current(cur)
-    return log.forgiven if log else frozenset()
+    known = log.forgiven if log else frozenset()
+    return frozenset(where for where in known if not where.startswith("entry #"))
 
 
 def row_differences(

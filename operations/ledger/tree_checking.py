@@ -63,7 +63,7 @@ def differences(cur: Any, limit: int) -> Iterator[Difference]:
         )
     misfit = keeping.misfit(cur)
     if misfit is not None:
-        yield Difference("kept checkpoint", "a prefix of the log", misfit.sentence)
+        yield Difference("kept checkpoint", "a prefix of the log", misfit.sentence.rstrip("."))
     growing = merkle.CompactRange()
     made: dict[tuple[int, int], bytes] = {}
     roots: dict[int, bytes] = {}

@@ -3,13 +3,14 @@
 import base64
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 
-from approvals import decisions, epochs, signing_keys, statements
+from approvals import decisions, enrolment, epochs, signing_keys, statements
 from approvals.errors import Refused
 from operations.errors import DomainError
 from operations.ledger import (
@@ -24,6 +25,7 @@ from operations.ledger import (
     tree,
     watching,
 )
+from operations.models import Event
 from tests.support import approving, deciding, granting, sealing
 from tests.support.committed import _django_db_helper  # noqa: F401
 from tests.support.records import record, report, runtime
@@ -338,3 +340,28 @@ def test_the_log_only_grows_and_nodes_and_checkpoints_are_for_ever() -> None:
 def test_the_kept_checkpoint_is_its_owners_alone() -> None:
     furnish()
     assert os.stat(keeping.path()).st_mode & 0o077 == 0
+
+
+def test_an_admin_signs_for_damage_with_an_ssh_key_and_later_damage_is_news(tmp_path: Path) -> None:
+    """A lost event and a row by hand; twin: a key that is not the admin's signs nothing."""
+    furnish()
+    admin = approving.user("admin", "root@example.com")
+    mine, other = approving.SshKey(tmp_path), approving.SshKey(tmp_path)
+    enrolment.add_from_shell(admin, mine.line, "shell", actor="system:shell")
+    by_hand(DAMAGE["N67 delete"], DAMAGE["a row that says another state"])
+    assert watch() is not None
+    command = ["start_new_log", "--admin", "root@example.com", "--reason", "an edit by hand"]
+    with pytest.raises(CommandError, match="No enrolled SSH key"):
+        call_command(*command, "--ssh-key", str(other.path))
+    call_command(*command, "--ssh-key", str(mine.path))
+    soundness.forget()
+    sealing.seal()
+    call_command("check_ledger")
+    assert watch() is None
+    signed = Event.objects.get(type="ledger.broken")
+    assert signed.data["key_id"] is not None
+    assert "entry #5" in signed.data["statement"]["differences"]
+    by_hand(DAMAGE["N67 edit"].replace("seq = 5", "seq = 9"))
+    with pytest.raises(CommandError, match="differences"):
+        call_command("check_ledger")
+    assert watch() is not None
