@@ -131,7 +131,7 @@ def test_nothing_is_preselected_in_the_settle_panel(seeded: Seeded, reviewer: Cl
 def test_approve_and_deny_cost_the_same_clicks(seeded: Seeded, reviewer: Client) -> None:
     assert seeded.approval is not None
     html = text(reviewer, f"/approvals/{seeded.approval.handle}/")
-    buttons = re.findall(r'<a class="(btn[^"]*)" href="[^"]*verdict=(\w+)"', html)
+    buttons = re.findall(r'<button class="(btn[^"]*)" name="verdict" value="(\w+)"', html)
     assert [verdict for _, verdict in buttons] == ["deny", "approve"]
     assert buttons[0][0] == buttons[1][0]
 
