@@ -4,13 +4,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from console.presentation import incident_words
+from console.presentation.amounts import Amount, amount
 from console.presentation.incident_words import IncidentWords
 from console.queries import actors
 from operations import ids
 from operations.models import Incident
 
 #: Members of the details that are shown by themselves.
-_TOLD_APART: Final = frozenset({"operation", "operation_id", "idem_key", "run_id"})
+_TOLD_APART: Final = frozenset(
+    {"operation", "operation_id", "idem_key", "run_id", "objects", "asked_for", "proposal"}
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,34 @@ def find(handle: str) -> Incident | None:
     return (
         Incident.objects.select_related("operation", "operation__run", "run").filter(pk=key).first()
     )
+
+
+@dataclass(frozen=True)
+class SeenObject:
+    """One object at the provider, as the reconciler saw it."""
+
+    id: str
+    kind: str
+    status: str
+    amount: Amount | None
+
+
+def objects(incident: Incident) -> list[SeenObject]:
+    """Every object that carries the key; empty where the incident names none."""
+    return [
+        SeenObject(
+            id=str(seen.get("id", "")),
+            kind=str(seen.get("kind", "")).replace("_", " "),
+            status=str(seen.get("status", "")),
+            amount=(
+                amount(seen["amount_minor"], seen.get("currency"))
+                if seen.get("amount_minor") is not None
+                else None
+            ),
+        )
+        for seen in incident.details.get("objects", [])
+        if isinstance(seen, dict)
+    ]
 
 
 def details(incident: Incident) -> list[tuple[str, str]]:

@@ -55,6 +55,7 @@ def incident(
         "line": queries.line(found),
         "incident": found,
         "details": queries.details(found),
+        "objects": queries.objects(found),
         "people": queries.handlers(found),
         "problem": problem,
         "reason": reason,
