@@ -5,7 +5,8 @@ from django.db import connection, transaction
 
 from operations import incidents, rows
 from operations.models import Incident
-from tests.integration.test_pages_truth import client_of, seeded, text  # noqa: F401
+from tests.integration.pages import client_of
+from tests.integration.test_pages_truth import seeded, text  # noqa: F401
 
 pytestmark = pytest.mark.django_db
 
