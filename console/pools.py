@@ -1,6 +1,6 @@
-"""Connection pools end with their process: a pool that is only collected costs 20 seconds.
+"""Connection pools end with their process: one that is only collected may cost 20 seconds.
 
-The interpreter freezes other threads before it collects what is left; the pool's finaliser then
+The interpreter freezes other threads before it collects what is left; a pool's finaliser then
 waits five seconds for each of its four, in vain.
 """
 
