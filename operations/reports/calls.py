@@ -19,14 +19,20 @@ from operations.reports.births import Call
 from operations.reports.reported import Reported
 from operations.reports.runs import RunRow
 
+#: Key by key, by the unique index: for a list of keys, a table that has no statistics yet would be
+#: read whole. (LIMIT keeps the planner from joining it in another way.)
 _FIND: Final = """
-SELECT id, idem_key, derived_key FROM operations_operation
- WHERE environment = %(environment)s AND namespace = %(namespace)s
-   AND idem_key = ANY(%(keys)s::text[])
+SELECT o.id, o.idem_key, o.derived_key
+  FROM unnest(%(keys)s::text[]) AS said(key) CROSS JOIN LATERAL (
+       SELECT id, idem_key, derived_key FROM operations_operation
+        WHERE environment = %(environment)s AND namespace = %(namespace)s
+          AND idem_key = said.key LIMIT 1) AS o
 UNION
-SELECT id, idem_key, derived_key FROM operations_operation
- WHERE environment = %(environment)s AND namespace = %(namespace)s
-   AND derived_key = ANY(%(derived)s::text[])"""
+SELECT o.id, o.idem_key, o.derived_key
+  FROM unnest(%(derived)s::text[]) AS said(key) CROSS JOIN LATERAL (
+       SELECT id, idem_key, derived_key FROM operations_operation
+        WHERE environment = %(environment)s AND namespace = %(namespace)s
+          AND derived_key = said.key LIMIT 1) AS o"""
 _LOCK: Final = f"""
 SELECT {rows.COLUMNS} FROM operations_operation o JOIN operations_run r ON r.id = o.run_id
  WHERE o.id = ANY(%s::uuid[]) ORDER BY o.id FOR NO KEY UPDATE OF o"""  # noqa: S608

@@ -1,0 +1,46 @@
+"""A new instance looks keys up by their unique indexes, before any table was ever analysed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from operations.reports import calls
+from tests.support.records import record, report, runtime
+
+pytestmark = pytest.mark.django_db
+
+CALLS = 300
+ONE = """
+SELECT id FROM operations_operation WHERE environment = %s AND namespace = %s AND idem_key = %s"""
+
+
+def plan_of(sql: str, params: Sequence[str] | Mapping[str, Any]) -> str:
+    with connection.cursor() as cur:
+        if connection.connection.info.server_version < 180000:
+            pytest.skip("statistics cannot be said beforehand")
+        cur.execute("SET LOCAL enable_seqscan = off")
+        cur.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
+        return json.dumps(cur.fetchone()[0])
+
+
+@pytest.fixture(autouse=True)
+def many_calls() -> None:
+    report(runtime(), *(record(tool_call_id=f"call_{number}") for number in range(CALLS)))
+
+
+def test_one_key_is_looked_up_by_the_unique_index() -> None:
+    plan = plan_of(ONE, ["test", "default", "k"])
+    assert "operation_idem_key_is_unique" in plan
+    assert "operation_by_age" not in plan
+
+
+def test_the_keys_of_a_batch_are_looked_up_by_the_unique_indexes() -> None:
+    keys = ["k1", "k2"]
+    scope: dict[str, Any] = {"environment": "test", "namespace": "default"}
+    plan = plan_of(calls._FIND, {**scope, "keys": keys, "derived": keys})
+    assert "operation_idem_key_is_unique" in plan
+    assert "operation_call_is_unique" in plan
+    assert "operation_by_age" not in plan
