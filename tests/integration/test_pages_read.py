@@ -122,12 +122,18 @@ def test_a_part_asked_for_after_the_session_has_ended_is_refused(seeded: Seeded)
     assert b"<form" not in answer.content
 
 
+#: What bounds a statement in time reads nothing.
+_BRACKETS = ("SAVEPOINT", "RELEASE SAVEPOINT", "SET LOCAL")
+
+
 def test_pages_read_little_and_never_count_or_skip_without_bound(seeded: Seeded) -> None:
     client = client_of(seeded, "reviewer")
     for address in addresses(seeded):
         with CaptureQueriesContext(connection) as captured:
             client.get(address)
-        assert len(captured) <= 71, (address, len(captured))
+        reads = [q for q in captured.captured_queries if not q["sql"].startswith(_BRACKETS)]
+        # Five ways to settle an UNKNOWN are each judged by their own rules, which read anew.
+        assert len(reads) <= 66, (address, len(reads))
         for query in captured:
             assert " OFFSET " not in query["sql"], address
 
