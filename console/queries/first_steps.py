@@ -54,12 +54,13 @@ def _unknown() -> Step:
 
 
 def _key(user: User) -> Step:
+    enrolled = ReviewerKey.objects.filter(user=user, revoked_at=None).exists()
     return Step(
         title="Enrol a signing key",
         tells="Decisions are signed with a key that only you hold: a passkey, or a key in this "
         "browser where a rule allows it.",
-        done=ReviewerKey.objects.filter(user=user, revoked_at=None).exists(),
-        href=reverse("keys"),
+        done=enrolled,
+        href=reverse("keys" if enrolled else "keys-enrol"),
         action="Enrol a key",
         blocked="" if permissions.may(user, "enrol") else f"As {user.role} you sign nothing.",
     )
