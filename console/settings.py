@@ -150,7 +150,8 @@ DATABASE_URL = (
 _connection: dict[str, Any] = env.database("DATABASE_URL", DATABASE_URL)
 # Connections that one process may hold; 0 gives each thread its own (tests with many threads).
 _pool_size = env.integer("DATABASE_POOL_SIZE", 12)
-if _pool_size:
+# Nobody waits ten seconds for a connection to nowhere.
+if _pool_size and _nowhere != DATABASE_URL:
     _connection["OPTIONS"]["pool"] = {"min_size": 1, "max_size": _pool_size, "timeout": 10}
 DATABASES = {
     "default": {

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error
 from django.utils import timezone
 
 from operations import api_keys
@@ -45,6 +44,4 @@ class Command(BaseCommand):
             )
         except ValueError as error:
             raise CommandError(str(error)) from None
-        except Error as error:
-            raise CommandError(f"the database cannot be used: {error}") from None
         self.stdout.write(token)
