@@ -114,18 +114,26 @@ def _dossier(
         marker=known["idem_key"],
         environment=known["environment"],
         first_send_at=known["first_sent_at"] or known["created_at"],
-        unknown_since=known["since"] or known["updated_at"],
+        # A row that counts effects is older than the doubt that has just come.
+        unknown_since=(
+            known["since"]
+            if known["purpose"] == "settle" and known["since"]
+            else known["updated_at"]
+        ),
         emits_until=attempts.emits_until,
         lifetime=lifetime,
         deadline_at=known["updated_at"],
         ways=ways if not blind else (),
         blind=blind,
         provider_title=provider.title if provider else "",
-        account=account.external_id if account else "",
+        account=str(config.get("connected_account") or account.external_id) if account else "",
         amount_minor=known["amount_minor"],
         currency=known["currency"],
         fingerprint=known["args_fingerprint"],
         provider_ref=known["provider_ref"],
+        provider_ref_kind=(
+            provider.kind_of_id(known["provider_ref"]) if provider and known["provider_ref"] else ""
+        ),
         reported_ids=frozenset(refs),
         closed=known["closed"],
         fenced=attempts.fenced,

@@ -116,13 +116,19 @@ class Look:
         """Whether it looked at all."""
         return self.outcome is not Outcome.CANNOT_LOOK
 
+    @property
+    def is_rumour(self) -> bool:
+        """Whether it only tells of objects, none of which anybody has read: a webhook does."""
+        return bool(self.sightings) and not any(seen.verified for seen in self.sightings)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What the verdict needs to know about one operation, its attempts and its tool.
 
     `emits_until` is t_emit, `lifetime` is L; `reported_ids` are object ids that the runtime
-    reported or an earlier look met. `blind` says why there is nobody to ask, else it is empty.
+    reported or an earlier look met; `provider_ref_kind` is the kind that the reported reference
+    names by its form, empty where no form says it. `blind` says why there is nobody to ask, else it is empty.
     `is_compensated`: somebody chose to undo it, which forbids running it again.
     """
 
@@ -143,6 +149,7 @@ class Facts:
     currency: str | None = None
     fingerprint: str | None = None
     provider_ref: str | None = None
+    provider_ref_kind: str = ""
     reported_ids: frozenset[str] = frozenset()
     closed: bool = False
     fenced: bool = False

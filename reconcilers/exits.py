@@ -86,7 +86,11 @@ def _after_absence(facts: Facts, verdict: Verdict, now: datetime) -> Exit:
 
 def may_replay(facts: Facts, verdict: Verdict, looks: Sequence[Look], now: datetime) -> bool:
     """Whether the executor may send the same call again under the provider's own dedupe."""
-    looked = any(look.finished and look.started_at >= facts.unknown_since for look in looks)
+    # A webhook is told, not looked at: what it tells of has yet to be read.
+    looked = any(
+        look.finished and not look.is_rumour and look.started_at >= facts.unknown_since
+        for look in looks
+    )
     return (
         looked
         and not facts.closed

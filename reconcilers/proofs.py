@@ -30,13 +30,32 @@ def counts_towards_absence(facts: Facts, look: Look) -> bool:
         return False
     if not (look.exhaustive and look.complete and look.control_passed):
         return False
+    if not _is_of_this_account(facts, look):
+        return False
     if look.lookup_class == "T":
         # The unique key is ours now: the original can never land, whatever its timing.
         return True
     if look.lookup_class == "B" and look.covers_from is None:
         return False
-    if look.covers_from is not None and look.covers_from > facts.first_send_at:
+    if look.covers_from is not None and (
+        # Of a send that only records told of, nobody knows the first instant.
+        not facts.first_send_is_known or look.covers_from > facts.first_send_at
+    ):
         return False
+    return _is_settled(facts, look)
+
+
+def came_late_enough(facts: Facts, look: Look) -> bool:
+    """Whether this is an empty answer of a look-up that proves absence, and of its time."""
+    return (
+        look.outcome is Outcome.EMPTY
+        and look.lookup_class in PROVES_ABSENCE
+        and look.exhaustive
+        and _is_settled(facts, look)
+    )
+
+
+def _is_settled(facts: Facts, look: Look) -> bool:
     settled = facts.settles_at(_lag(facts, look))
     return settled is not None and look.started_at >= settled
 
@@ -82,6 +101,14 @@ def _closest_pair(counting: Sequence[Look]) -> tuple[Look, Look]:
         if later.started_at - earlier.started_at >= READS_APART:
             return earlier, later
     return counting[0], counting[-1]
+
+
+def _is_of_this_account(facts: Facts, look: Look) -> bool:
+    """An account may be mended after it was asked: what another one did not show says nothing."""
+    if look.mode and look.mode != facts.environment:
+        return False
+    seen, ours = look.account_seen.casefold(), facts.account.casefold()
+    return not seen or not ours or seen == ours
 
 
 def _lag(facts: Facts, look: Look) -> timedelta:

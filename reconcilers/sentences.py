@@ -137,6 +137,11 @@ def _waiting(facts: Facts, verdict: Verdict, looks: Sequence[Look]) -> str:
         ).strip()
     if verdict.code == "one_more_read":
         return f"{found_nothing} Two reads that agree are needed after the settle point.".strip()
+    if verdict.code == "empty_not_counted":
+        return (
+            f"{found_nothing} That does not count: it is not sure that the account that was asked "
+            "is the one that the call went to, or that the answer covers all of it."
+        ).strip()
     return f"{found_nothing} {_trusted_from(facts, verdict)}".strip()
 
 
@@ -185,6 +190,12 @@ def _needs_human(facts: Facts, verdict: Verdict, looks: Sequence[Look]) -> str:
             f"{_title(facts)} has {_object(seen)} with status {seen.status}{detail}: the call "
             "arrived, and its effect was then refused or undone. A person must say what that means."
         )
+    if verdict.code == "first_send_unknown":
+        return (
+            f"{_found_nothing(facts, looks)} Only records told of this call, so nobody knows when "
+            "it was first sent, and no window of time is sure to cover it. A person must find out "
+            "and decide."
+        ).strip()
     if verdict.code == "cannot_be_proved":
         return (
             f"{_found_nothing(facts, looks)} The look-ups of this tool cannot prove absence, and "

@@ -139,12 +139,10 @@ def _is_double(facts: Facts, found: Sequence[Sighting]) -> bool:
     if any(kinds.count(kind) > 1 for kind in kinds):
         return True
     # The runtime reported one object and another one of the same kind carries its key.
-    ref = facts.provider_ref
-    if facts.state != "COMMITTED" or not ref or "_" not in ref:
+    if facts.state != "COMMITTED" or not facts.provider_ref_kind:
         return False
-    prefix = ref.split("_", 1)[0] + "_"
-    ids = {sighting.id for sighting in found if sighting.id.startswith(prefix)}
-    return bool(ids) and ref not in ids
+    ids = {sighting.id for sighting in found if sighting.kind == facts.provider_ref_kind}
+    return bool(ids) and facts.provider_ref not in ids
 
 
 def _differences(facts: Facts, seen: Sighting) -> Iterable[str]:
@@ -176,20 +174,35 @@ def _from_misses(facts: Facts, looks: Sequence[Look], now: datetime) -> Verdict:
         return Verdict(kind="needs_human", code="no_lookup", settles_at=settles_at)
     if now >= facts.deadline_at:
         return Verdict(kind="needs_human", code="deadline", settles_at=settles_at)
-    # A replay is the runtime's own send: that it was refused is no look of ours that failed.
-    ours = (look for look in looks if look.lookup_class != "R")
+    # A replay is the runtime's own send, and a webhook the provider's: neither is a look of ours
+    # that failed, or one that was made.
+    ours = (look for look in looks if look.lookup_class != "R" and not _is_told(look))
     last = max(ours, key=lambda look: (look.ended_at, look.finished), default=None)
     if last is not None and not last.finished:
         return Verdict(kind="cannot_look", code="last_look_failed", settles_at=settles_at)
     if not any(way.may_prove_absence for way in facts.ways):
         return _without_proof(facts, settles_at, now)
+    if last is not None and last.covers_from is not None and not facts.first_send_is_known:
+        if settles_at is not None and now >= settles_at:
+            return Verdict(kind="needs_human", code="first_send_unknown", settles_at=settles_at)
     if last is None:
         code = "not_looked_yet"
     elif settles_at is None:
         code = "sender_unknown"
     else:
-        code = "before_settle_point" if now < settles_at else "one_more_read"
+        code = "before_settle_point" if now < settles_at else _what_is_missing(facts, looks)
     return Verdict(kind="waiting", code=code, settles_at=settles_at)
+
+
+def _what_is_missing(facts: Facts, looks: Sequence[Look]) -> str:
+    """After the settle point: a second read, or a reason why the reads so far count for nothing."""
+    late = [look for look in looks if proofs.came_late_enough(facts, look)]
+    counted = any(proofs.counts_towards_absence(facts, look) for look in late)
+    return "one_more_read" if counted or not late else "empty_not_counted"
+
+
+def _is_told(look: Look) -> bool:
+    return look.finished and look.is_rumour
 
 
 def _without_proof(facts: Facts, settles_at: datetime | None, now: datetime) -> Verdict:

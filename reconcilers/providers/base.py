@@ -4,6 +4,7 @@ A provider only ever reads. It knows nothing of operations, states or verdicts: 
 questions, and delivers what it saw as `evidence.Look`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +30,9 @@ class ProviderError(Exception):
         super().__init__(message)
         self.permanent = permanent
         self.status = status
-        self.retry_after_seconds = retry_after_seconds
+        # A provider's header may say "nan", and no instant is that far away.
+        usable = retry_after_seconds is not None and math.isfinite(retry_after_seconds)
+        self.retry_after_seconds = retry_after_seconds if usable else None
 
 
 class BadConfig(ValueError):
@@ -208,6 +211,11 @@ class Provider(ABC):
 
     def check_account(self, environment: str, values: Mapping[str, Any]) -> None:  # noqa: B027
         """Raise BadConfig where complete and well-typed values still cannot be right."""
+
+    def kind_of_id(self, object_id: str) -> str:
+        """The kind of object that an id names by its form; empty where its form does not say."""
+        del object_id
+        return ""
 
     @property
     def takes_hooks(self) -> bool:

@@ -108,7 +108,11 @@ class RestServer:
         else:
             told = self.refusal(fault)
         raw = told.raw()
-        handler.send_response(told.status)
+        if "Date" in told.headers:
+            # The usual one would stand before it.
+            handler.send_response_only(told.status)
+        else:
+            handler.send_response(told.status)
         for name, value in told.headers.items():
             handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(raw)))

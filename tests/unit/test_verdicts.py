@@ -89,10 +89,17 @@ class TestWhatWasSeen:
         assert kind(looks) == "committed"
 
     def test_a_committed_operation_whose_key_another_object_carries_is_a_duplicate(self):
-        assert kind([hit(95)], state="COMMITTED", provider_ref="pi_9") == "duplicate"
-        assert kind([hit(95)], state="COMMITTED", provider_ref="pi_1") == "committed"
-        assert kind([hit(95)], state="COMMITTED", provider_ref="ch_9") == "committed"
-        assert kind([], state="COMMITTED", provider_ref="pi_9") == "committed"
+        reported = {"state": "COMMITTED", "provider_ref_kind": "payment_intent"}
+        assert kind([hit(95)], provider_ref="pi_9", **reported) == "duplicate"
+        assert kind([hit(95)], provider_ref="pi_1", **reported) == "committed"
+        assert kind([], provider_ref="pi_9", **reported) == "committed"
+
+    def test_a_reference_of_another_kind_or_of_none_is_no_duplicate(self):
+        """`order_7` may be the runtime's own name of it: only a form that says so is a kind."""
+        charge = {"provider_ref": "ch_9", "provider_ref_kind": "charge"}
+        assert kind([hit(95)], state="COMMITTED", **charge) == "committed"
+        seen = hit(95, id="order_8", kind="order")
+        assert kind([seen], state="COMMITTED", provider_ref="order_7") == "committed"
 
     @pytest.mark.parametrize("state", ["PENDING", "FAILED"])
     def test_a_hit_after_absence_was_concluded_is_late(self, state):

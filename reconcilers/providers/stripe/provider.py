@@ -16,7 +16,7 @@ from reconcilers.providers.base import (
 )
 from reconcilers.providers.hooks import Hook
 from reconcilers.providers.stripe import hooks
-from reconcilers.providers.stripe.objects import OBJECTS
+from reconcilers.providers.stripe.objects import OBJECTS, kind_of
 from reconcilers.providers.stripe.reader import mode_of_key
 from reconcilers.providers.stripe.session import StripeSession
 
@@ -130,6 +130,10 @@ class StripeProvider(Provider):
                 raise BadConfig(f"{name}: expected numbers that are not negative")
         if not all(rate > 0 for rate in values.get("limits", {}).values()):
             raise BadConfig("limits: expected rates above zero")
+
+    def kind_of_id(self, object_id: str) -> str:
+        """By its prefix: `pi_…` is a payment intent."""
+        return kind_of(object_id) or ""
 
     def read_hook(self, access: AccountAccess, headers: Mapping[str, str], body: bytes) -> Hook:
         """A signed event of `/hooks/stripe/<account>`."""

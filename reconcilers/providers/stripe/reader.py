@@ -4,6 +4,8 @@ import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,11 +22,15 @@ API_BASE = "https://api.stripe.com"
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """An answer of Stripe's: parsed, as it came, and the id under which Stripe logged it."""
+    """An answer of Stripe's: parsed, as it came, and the id under which Stripe logged it.
+
+    `told_at` is Stripe's own clock, by its header, None where it gave none.
+    """
 
     body: Mapping[str, Any]
     raw: bytes
     request_id: str
+    told_at: datetime | None = None
 
 
 class Missing(Exception):
@@ -72,7 +78,12 @@ class Reader:
         if not isinstance(response.data, dict):
             raise ProviderError(f"the answer of /v1/{path} is no object")
         raw = response.body.encode() if isinstance(response.body, str) else response.body
-        return Page(body=response.data, raw=raw, request_id=response.request_id or "")
+        return Page(
+            body=response.data,
+            raw=raw,
+            request_id=response.request_id or "",
+            told_at=_told_at(response.headers or {}),
+        )
 
     async def close(self) -> None:
         """Close the connections; a failure to do so is nobody's concern any more."""
@@ -86,6 +97,15 @@ def mode_of_key(secret_key: str) -> str:
         if secret_key.startswith((f"sk_{mode}_", f"rk_{mode}_")):
             return mode
     return ""
+
+
+def _told_at(headers: Mapping[str, str]) -> datetime | None:
+    for name, value in headers.items():
+        if name.lower() == "date":
+            with contextlib.suppress(ValueError):
+                moment = parsedate_to_datetime(value)
+                return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return None
 
 
 def _page_of_error(problem: stripe.StripeError) -> Page:

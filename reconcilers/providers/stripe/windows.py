@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from reconcilers.evidence import CLOCK_SLACK, Look, Outcome, Stage
@@ -21,6 +21,8 @@ from reconcilers.providers.stripe.scopes import WHOLE, Scope
 PAGE_SIZE: Final = 100
 #: 100,000 objects; a window that is larger is a question asked wrongly.
 MOST_PAGES: Final = 1000
+#: The window begins earlier than the send by the slack; a clock may use up half of that.
+MOST_BEHIND: Final = CLOCK_SLACK / 2
 
 Done = Callable[[Question, Look], Awaitable[None]]
 
@@ -38,12 +40,17 @@ class _Pass:
     digest: Any = field(default_factory=hashlib.sha256)
     first_request: str = ""
     last_request: str = ""
+    behind: timedelta = timedelta(0)
 
-    def read(self, page: Page, wanted: frozenset[str], mode: str) -> list[dict[str, Any]]:
+    def read(
+        self, page: Page, wanted: frozenset[str], mode: str, now: datetime
+    ) -> list[dict[str, Any]]:
         """Take one page in; raises ProviderError where it is not a page of the right mode."""
         data, more = page.body.get("data"), page.body.get("has_more")
         if not isinstance(data, list) or not isinstance(more, bool) or (more and not data):
             raise ProviderError("an answer that is no page of a list")
+        if not all(isinstance(body, dict) for body in data):
+            raise ProviderError("a page of a list that holds something else than objects")
         for body in data:
             if mode_of(body) not in {"", mode}:
                 raise ProviderError(
@@ -52,6 +59,8 @@ class _Pass:
             marker = marker_of(body, grouped=self.scope.grouped)
             if marker is not None and marker in wanted:
                 self.hits.setdefault(marker, []).append(body)
+        if page.told_at is not None:
+            self.behind = max(self.behind, now - page.told_at)
         self.pages += 1
         self.rows += len(data)
         self.digest.update(hashlib.sha256(page.raw).digest())
@@ -89,7 +98,7 @@ async def read_window(
     while open_questions and problem is None:
         try:
             page = await reader.get(described.path, params, endpoint=described.path)
-            data = state.read(page, wanted, reader.mode)
+            data = state.read(page, wanted, reader.mode, reader.gate.now())
             behind = _created(data[-1]) if page.body["has_more"] else None
         except ProviderError as error:
             problem = error
@@ -141,6 +150,12 @@ class _Sight:
         self, question: Question, *, complete: bool, problem: ProviderError | None = None
     ) -> Look:
         bodies = self.state.hits.get(question.marker, [])
+        if not bodies and complete and self.state.behind > MOST_BEHIND:
+            # What it made when the call came may bear a time from before the window.
+            complete, problem = False, ProviderError(
+                f"the provider's clock is {self.state.behind.total_seconds():.0f} s behind ours, so"
+                " a window of time is sure of nothing"
+            )
         sightings = tuple(
             sighting_of(self.state.kind, body, verified=True, marker=question.marker)
             for body in bodies

@@ -45,6 +45,7 @@ class Work:
         self._reader = asking.reader
         self._deliver = deliver
         self._looks: dict[UUID, list[Look]] = {}
+        self._doubts: dict[str, ProviderError | None] = {}
 
     async def run(self, questions: Sequence[Question]) -> None:
         """Answer them all, those by id beside the others."""
@@ -95,13 +96,7 @@ class Work:
 
     async def _list(self, kind: str, questions: Sequence[Question]) -> list[Question]:
         """Those that are left for search and events, because the list does not show them."""
-        passed, refusal = await self._control(kind, questions)
-        if refusal is not None:
-            for question in questions:
-                look = could_not(self._reader, question, refusal, lookup="list")
-                self._note(question, look)
-                await self._finish(question)
-            return []
+        passed, self._doubts[kind] = await self._control(kind, questions)
         wide: list[Question] = []
         left: list[Question] = []
         for question in questions:
@@ -203,7 +198,8 @@ class Work:
         self, kind: str, questions: Sequence[Question]
     ) -> tuple[bool, ProviderError | None]:
         """Positive control, made only where an empty answer could count by now."""
-        known = self._asking.known.get(kind)
+        # What can be deleted is no control: it may be gone for good reasons.
+        known = None if OBJECTS[kind].deletable else self._asking.known.get(kind)
         if not any(self._asking.is_settled(question) for question in questions):
             return False, None
         if known is None:
@@ -259,6 +255,10 @@ class Work:
             )
 
     def _note(self, question: Question, look: Look) -> None:
+        """Keep it; where the positive control failed an empty list is none, and a hit is one."""
+        doubt = self._doubts.get(question.object_kind)
+        if doubt is not None and look.lookup == "list" and look.outcome is Outcome.EMPTY:
+            look = void(look, doubt)
         self._looks.setdefault(question.operation_id, []).append(look)
 
     async def _finish(self, question: Question) -> None:
