@@ -128,7 +128,8 @@ class Facts:
 
     `emits_until` is t_emit, `lifetime` is L; `reported_ids` are object ids that the runtime
     reported or an earlier look met; `provider_ref_kind` is the kind that the reported reference
-    names by its form, empty where no form says it. `blind` says why there is nobody to ask, else it is empty.
+    names by its form, empty where no form says it. `blind` says why there is nobody to ask, else
+    it is empty.
     `is_compensated`: somebody chose to undo it, which forbids running it again.
     """
 

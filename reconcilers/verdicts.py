@@ -182,9 +182,9 @@ def _from_misses(facts: Facts, looks: Sequence[Look], now: datetime) -> Verdict:
         return Verdict(kind="cannot_look", code="last_look_failed", settles_at=settles_at)
     if not any(way.may_prove_absence for way in facts.ways):
         return _without_proof(facts, settles_at, now)
-    if last is not None and last.covers_from is not None and not facts.first_send_is_known:
-        if settles_at is not None and now >= settles_at:
-            return Verdict(kind="needs_human", code="first_send_unknown", settles_at=settles_at)
+    windowed = last is not None and last.covers_from is not None
+    if windowed and not facts.first_send_is_known and settles_at is not None and now >= settles_at:
+        return Verdict(kind="needs_human", code="first_send_unknown", settles_at=settles_at)
     if last is None:
         code = "not_looked_yet"
     elif settles_at is None:

@@ -152,9 +152,10 @@ class _Sight:
         bodies = self.state.hits.get(question.marker, [])
         if not bodies and complete and self.state.behind > MOST_BEHIND:
             # What it made when the call came may bear a time from before the window.
-            complete, problem = False, ProviderError(
-                f"the provider's clock is {self.state.behind.total_seconds():.0f} s behind ours, so"
-                " a window of time is sure of nothing"
+            seconds = self.state.behind.total_seconds()
+            complete = False
+            problem = ProviderError(
+                f"the provider's clock is {seconds:.0f} s behind ours: no window of time is sure"
             )
         sightings = tuple(
             sighting_of(self.state.kind, body, verified=True, marker=question.marker)
