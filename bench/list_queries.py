@@ -75,6 +75,13 @@ def main() -> None:
         cursor = deep(query)
         return lambda: reading.list_operations(query, cursor)
 
+    def runs(**filters: Any) -> Callable[[], object]:
+        query = RunQuery(scope=scope, **filters)
+        cursor = None
+        for _ in range(dice.randint(0, 5)):
+            cursor = runs_reading.list_runs(query, cursor)[1] or cursor
+        return lambda: runs_reading.list_runs(query, cursor)
+
     cases: dict[str, Callable[[], Callable[[], object]]] = {
         "operations, newest": operations,
         "operations, state UNKNOWN": lambda: operations(state="UNKNOWN"),
@@ -86,12 +93,27 @@ def main() -> None:
         "badge, UNKNOWN": lambda: (
             lambda: reading.capped_count(OperationQuery(scope=scope, state="UNKNOWN"))
         ),
-        "runs, unfinished": lambda: (
-            lambda: runs_reading.list_runs(RunQuery(scope=scope, status="unfinished"))
+        "operations, run and state": lambda: operations(
+            run=f"run_{dice.randint(1, count // 20)}", state="UNKNOWN"
         ),
-        "runs, agent": lambda: (
-            lambda: runs_reading.list_runs(RunQuery(scope=scope, agent="agent_3"))
+        "operations, waiting on": lambda: operations(waiting_on="look"),
+        "operations, waiting on, none": lambda: operations(waiting_on="person"),
+        "operations, tool and waiting on": lambda: operations(tool="tool_7", waiting_on="look"),
+        "operations, gate, none": lambda: operations(gate="waiting"),
+        "badge, waiting on, none": lambda: (
+            lambda: reading.capped_count(OperationQuery(scope=scope, waiting_on="person"))
         ),
+        "runs, newest": runs,
+        "runs, unfinished": lambda: runs(status="unfinished"),
+        "runs, unfinished, agent": lambda: runs(status="unfinished", agent="agent_3"),
+        "runs, waiting": lambda: runs(status="waiting"),
+        "runs, waiting, agent": lambda: runs(status="waiting", agent="agent_3"),
+        "runs, running": lambda: runs(status="running"),
+        "runs, finished": lambda: runs(status="finished"),
+        "runs, failed, none": lambda: runs(status="failed"),
+        "runs, agent": lambda: runs(agent="agent_3"),
+        "runs, agent, none": lambda: runs(agent="nobody"),
+        "runs, finished, agent": lambda: runs(status="finished", agent="agent_3"),
     }
     found = {}
     for name, make in cases.items():

@@ -22,11 +22,15 @@ UNFINISHED: Final = "unfinished"
 WAITING: Final = "waiting"
 RUNNING: Final = "running"
 STATUSES: Final = (UNFINISHED, WAITING, *RUN_STATUSES)
+#: What is stored of a run that is said to be these.
+_STORED: Final = {UNFINISHED: RUNNING, WAITING: RUNNING}
 
 #: An operation of the run waits for a person, an approval or a look: not for the agent itself.
+#: Read from the operations themselves: those of one run lie side by side, so one look at them
+#: costs less than a look at the standing of each.
 _WAITS: Final = """EXISTS (
-    SELECT FROM operations_operation o JOIN operations_standing s ON s.operation_id = o.id
-    WHERE o.run_id = {run}.id AND s.waiting_on IN ('approval', 'sealing', 'look', 'person'))"""
+    SELECT FROM operations_operation o
+    WHERE o.run_id = {run}.id AND o.waiting_on IN ('approval', 'sealing', 'look', 'person'))"""
 #: Each row of this window costs a look at its run's operations.
 _WAITS_WINDOW: Final = 200
 _IN_SCOPE: Final = "environment = %s AND namespace = %s"
@@ -100,28 +104,22 @@ def _branches(cur: Any, query: RunQuery) -> list[Branch]:
     if query.status is not None and query.status not in STATUSES:
         detail = f"A run's status is one of {', '.join(STATUSES)}."
         raise DomainError("VALIDATION_ERROR", detail, pointer="?status")
-    scopes = paging.scopes_of(cur, query.scope)
-    if query.status in (UNFINISHED, WAITING, RUNNING):
-        return [_unfinished(scope, query.agent, query.status) for scope in scopes]
-    checks = [("agent = %s", (query.agent,))] if query.agent is not None else []
-    stored = RUN_STATUSES if query.status is None else (query.status,)
-    condition = f"{_IN_SCOPE} AND status = %s"
+    stored = RUN_STATUSES if query.status is None else (_STORED.get(query.status, query.status),)
     return [
-        Branch("operations_run", condition, (*scope, status), tuple(checks))
-        for scope in scopes
+        _branch(query, scope, status)
+        for scope in paging.scopes_of(cur, query.scope)
         for status in stored
     ]
 
 
-def _unfinished(scope: Scope, agent: str | None, status: str) -> Branch:
-    # The stored status stands in the text, so that the index of unfinished runs is seen to fit.
-    condition = f"{_IN_SCOPE} AND status = 'running'"
-    params: tuple[Any, ...] = scope
-    if agent is not None:
-        condition, params = f"{condition} AND agent = %s", (*scope, agent)
-    if status == UNFINISHED:
+def _branch(query: RunQuery, scope: Scope, stored: str) -> Branch:
+    params: tuple[str, ...] = (*scope, stored)
+    condition = f"{_IN_SCOPE} AND status = %s"
+    if query.agent is not None:
+        condition, params = f"{condition} AND agent = %s", (*params, query.agent)
+    if query.status not in (WAITING, RUNNING):
         return Branch("operations_run", condition, params)
-    waits = ("" if status == WAITING else "NOT ") + _WAITS.format(run="seen")
+    waits = ("" if query.status == WAITING else "NOT ") + _WAITS.format(run="seen")
     return Branch("operations_run", condition, params, ((waits, ()),), window=_WAITS_WINDOW)
 
 

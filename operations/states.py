@@ -49,6 +49,10 @@ FAILURES: Final = (
 
 #: What a non-terminal operation waits for.
 WAITING_ON: Final = ("runtime", "approval", "sealing", "lease", "look", "person")
+#: Somebody else than the runtime has to act.
+WAITING_ON_OTHERS: Final = ("approval", "sealing", "look", "person")
+#: The gate keeps the operation from being claimed.
+SHUT_GATES: Final = ("waiting", "refused")
 
 INCIDENT_KINDS: Final = (
     "args_conflict",

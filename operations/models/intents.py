@@ -206,6 +206,17 @@ class Standing(models.Model):
                 condition=models.Q(waiting_on="sealing"),
                 name="standing_waits_for_sealing",
             ),
+            # Not for those who wait for the runtime or a lease: every claim would write here.
+            models.Index(
+                fields=["environment", "namespace", "waiting_on", "state", "operation"],
+                condition=models.Q(waiting_on__in=states.WAITING_ON_OTHERS),
+                name="standing_by_waiting_on",
+            ),
+            models.Index(
+                fields=["environment", "namespace", "gate", "state", "operation"],
+                condition=models.Q(gate__in=states.SHUT_GATES),
+                name="standing_by_gate",
+            ),
         ]
 
     def __str__(self) -> str:

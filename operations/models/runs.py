@@ -44,9 +44,7 @@ class Run(Scoped):
             models.Index(fields=["environment", "namespace", "status", "id"], name="run_by_status"),
             # What a restarted agent asks first: which of my runs are unfinished?
             models.Index(
-                fields=["environment", "namespace", "agent", "id"],
-                condition=models.Q(status="running"),
-                name="run_unfinished_by_agent",
+                fields=["environment", "namespace", "agent", "status", "id"], name="run_by_agent"
             ),
         ]
 

@@ -75,6 +75,9 @@ def test_pages_show_everything_once_newest_first(who: Runtime, forty: list[str])
         {"run": "run_2"},
         {"run": "run_2", "state": "INVOKED"},
         {"waiting_on": "look"},
+        {"waiting_on": "look", "tool": "tool_0"},
+        {"waiting_on": "look", "state": "UNKNOWN"},
+        {"waiting_on": "person"},
         {"waiting_on": "lease", "tool": "tool_0"},
         {"tool": "nobody.uses"},
         {"run": "run_9"},
@@ -102,6 +105,27 @@ def test_every_filter_shows_exactly_what_fits(
         assert [item["idem_key"] for item in pages(query)] == expected
     if window == 2000:
         assert reading.capped_count(OperationQuery(who.scope, **wanted)) == (len(expected), False)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [
+        ({"waiting_on": "person"}, "standing_by_waiting_on"),
+        ({"waiting_on": "look", "state": "UNKNOWN"}, "standing_by_waiting_on"),
+        ({"gate": "waiting"}, "standing_by_gate"),
+    ],
+)
+def test_rare_filters_have_indexes_that_fit(
+    who: Runtime, wanted: dict[str, str], index: str
+) -> None:
+    """An empty answer costs no look through everything that is open."""
+    with connection.cursor() as cur:
+        cur.execute("SET LOCAL enable_seqscan = off")
+        for branch in reading._branches(cur, OperationQuery(who.scope, **wanted)):
+            assert branch.checks == ()
+            sql, params = branch.matching(paging.NEWEST, 50)
+            cur.execute(f"EXPLAIN {sql}", params)
+            assert index in str(cur.fetchall())
 
 
 def test_a_count_stops_at_its_cap(who: Runtime, forty: list[str]) -> None:
@@ -201,7 +225,10 @@ def test_runs_are_listed_by_status_and_agent(who: Runtime, forty: list[str]) -> 
     assert ids() == ["run_0", "run_1", "run_2", "run_3", "run_calm"]
     assert ids(status="unfinished") == ["run_0", "run_1", "run_2", "run_calm"]
     assert ids(status="unfinished", agent="agent_1") == ["run_1", "run_calm"]
+    assert ids(status="waiting", agent="agent_1") == ["run_1"]
     assert ids(status="finished") == ["run_3"]
+    assert ids(status="finished", agent="agent_1") == ["run_3"]
+    assert ids(status="finished", agent="agent_0") == []
     assert ids(agent="agent_0") == ["run_0", "run_2"]
     assert ids(status="waiting") == ["run_0", "run_1", "run_2"]
     assert ids(status="running") == ["run_calm"]
