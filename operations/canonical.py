@@ -26,6 +26,7 @@ __all__ = [
     "fingerprint",
     "is_reserved_call_id",
     "member_text",
+    "object_at",
     "parse_members",
     "parse_object",
     "parse_strict",
@@ -110,6 +111,7 @@ def _no_constant(token: str) -> Any:
 _decoder = json.JSONDecoder(
     object_pairs_hook=_unique, parse_float=_fraction, parse_constant=_no_constant
 )
+_scan_strictly: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
 #: The C scanner itself; only for text that is known to be well formed.
 _plain: Any = json.JSONDecoder()
 _scan_once: Callable[[str, int], tuple[Any, int]] = _plain.scan_once
@@ -140,6 +142,20 @@ def parse_object(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidJson("", f"must be an object, not {_kind_of(value)}", "type")
     return value
+
+
+def object_at(text: str, index: int) -> tuple[dict[str, Any], int] | None:
+    """The members of the object that begins here, as `parse_object` reads them, and its end.
+
+    None where it would be refused, or is no object. The text is known to be whole Unicode.
+    """
+    try:
+        value, end = _scan_strictly(text, index)
+    except (ValueError, StopIteration, RecursionError):
+        return None
+    if not isinstance(value, dict) or not _is_sound(text[index:end], value, MAX_DEPTH + 1):
+        return None
+    return value, end
 
 
 def _read(text: str, at: str, max_depth: int) -> Any:

@@ -36,8 +36,8 @@ from operations.reports.calls import calls_of
 from operations.reports.deciding import Before, Decision
 from operations.reports.reported import ACCEPTED, DUPLICATE, INCIDENT, MALFORMED, Reported
 from operations.reports.runs import runs_of
-from operations.reports.shapes import read_record as read_text
-from operations.reports.splitting import split_array, split_lines
+from operations.reports.shapes import read_record as read_one
+from operations.reports.splitting import Parsed, split_array, split_lines
 from operations.rows import LockedOperation
 
 __all__ = ["ingest_records", "read_record", "split_array", "split_lines"]
@@ -64,26 +64,26 @@ SELECT idem_key FROM operations_inboxitem
 
 
 def ingest_records(
-    texts: Sequence[str], runtime: Runtime, *, verbose: bool = False
+    found: Sequence[str | Parsed], runtime: Runtime, *, verbose: bool = False
 ) -> dict[str, Any]:
-    """Keep and judge 1 to 5,000 record texts (`split_array`, `split_lines`) in one transaction.
+    """Keep and judge 1 to 5,000 records, cut out of a body or texts, in one transaction.
 
     Answers `{"accepted", "duplicates", "malformed", "incidents", "results"}`; results list what was
     not plainly accepted, or everything if `verbose`.
     """
     for _ in range(_TRIES_AFTER_DEADLOCK):
         try:
-            return _answer(_ingest_once(texts, runtime), verbose)
+            return _answer(_ingest_once(found, runtime), verbose)
         except OperationalError as error:
             # Custom keys can contradict each other in ways that no order of locks foresees.
             is_deadlock = getattr(error.__cause__, "sqlstate", None) == _DEADLOCK
             if not is_deadlock or connection.in_atomic_block:
                 raise
-    return _answer(_ingest_once(texts, runtime), verbose)
+    return _answer(_ingest_once(found, runtime), verbose)
 
 
-def _ingest_once(texts: Sequence[str], runtime: Runtime) -> list[Reported]:
-    batch = [read_text(text) for text in texts]
+def _ingest_once(found: Sequence[str | Parsed], runtime: Runtime) -> list[Reported]:
+    batch = [read_one(record) for record in found]
     keeping.mark_repeats(batch)
     with transaction.atomic(), rows.hot_cursor() as cur:
         _Batch(cur, batch, runtime).ingest()

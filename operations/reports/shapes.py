@@ -12,7 +12,7 @@ from operations import canonical
 from operations.canonical import InvalidJson
 from operations.models.reports import RECORD_TYPES
 from operations.reports.reported import Malformed, Reported, RunSaid
-from operations.reports.splitting import as_received
+from operations.reports.splitting import Parsed, as_received
 
 _TOOL = re.compile(r"[A-Za-z0-9_.:/-]{1,200}").fullmatch
 _IDEM_KEY = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.:-]{1,255}").fullmatch
@@ -28,17 +28,21 @@ _ATTEMPT_FIELDS: Final = frozenset({"id", "layer", "worker"})
 _BUDGET_FIELDS: Final = frozenset({"max_steps", "max_spend_minor", "currency"})
 
 
-def read_record(text: str) -> Reported:
+def read_record(found: str | Parsed) -> Reported:
     """One record of a batch; what is wrong in itself comes back as malformed, with a pointer.
 
     A record without a usable id is given one made from its content, so that it is kept once.
     """
-    try:
-        values = canonical.parse_object(text)
-    except InvalidJson as fault:
-        said = Reported(as_received(text), _readable_id(text))
-        said.spoil(_code_of(fault), fault.pointer)
-        return _with_id(said)
+    if isinstance(found, Parsed):
+        text, values = found
+    else:
+        text = found
+        try:
+            values = canonical.parse_object(text)
+        except InvalidJson as fault:
+            said = Reported(as_received(text), _readable_id(text))
+            said.spoil(_code_of(fault), fault.pointer)
+            return _with_id(said)
     said = Reported(text.encode(), _usable_id(values.get("record_id")), text=text)
     try:
         _read(said, values)

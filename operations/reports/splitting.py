@@ -8,9 +8,9 @@ read, and spoils that record alone.
 import json
 import re
 from json import JSONDecodeError
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from operations.canonical import InvalidJson, parse_strict
+from operations.canonical import InvalidJson, object_at, parse_strict
 from operations.faults import find_fault
 
 #: Reads whatever has the shape of JSON: integers of any length, control characters, constants.
@@ -19,9 +19,22 @@ _SPACE = re.compile(r"[ \t\n\r]*").match
 _BOM: Final = "\ufeff"
 
 
-def split_array(body: bytes) -> list[str]:
-    """The text of each element of a JSON array; InvalidJson where the body is none."""
-    text = body.decode("utf-8", "surrogateescape")
+class Parsed(NamedTuple):
+    """A record that cutting it out has read already, as strictly as it would be read alone."""
+
+    text: str
+    values: dict[str, Any]
+
+
+def split_array(body: bytes) -> list[str | Parsed]:
+    """Each element of a JSON array: parsed where it is sound, else its text.
+
+    InvalidJson where the body is no array.
+    """
+    try:
+        text, is_whole = body.decode(), True
+    except UnicodeDecodeError:
+        text, is_whole = body.decode("utf-8", "surrogateescape"), False
     if text.startswith(_BOM):
         raise InvalidJson("", "starts with a byte order mark; send plain UTF-8", "encoding")
     index = _skip(text, 0)
@@ -29,7 +42,7 @@ def split_array(body: bytes) -> list[str]:
         parse_strict(text)
         raise InvalidJson("", "must be an array of records (or send application/x-ndjson)", "type")
     try:
-        return _elements(text, _skip(text, index + 1))
+        return _elements(text, _skip(text, index + 1), is_whole)
     except (JSONDecodeError, RecursionError):
         raise find_fault(text) from None
 
@@ -46,19 +59,24 @@ def as_received(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _elements(text: str, index: int) -> list[str]:
-    texts: list[str] = []
+def _elements(text: str, index: int, is_whole: bool) -> list[str | Parsed]:
+    found: list[str | Parsed] = []
     if text[index : index + 1] == "]":
         _end(text, index + 1)
-        return texts
+        return found
     while True:
-        _, end = _scan_once(text, index)
-        texts.append(text[index:end])
+        sound = object_at(text, index) if is_whole else None
+        if sound is None:
+            _, end = _scan_once(text, index)
+            found.append(text[index:end])
+        else:
+            values, end = sound
+            found.append(Parsed(text[index:end], values))
         index = _skip(text, end)
         ending = text[index : index + 1]
         if ending == "]":
             _end(text, index + 1)
-            return texts
+            return found
         if ending != ",":
             raise JSONDecodeError("',' or ']' expected", text, index)
         index = _skip(text, index + 1)
