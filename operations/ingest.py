@@ -29,7 +29,7 @@ from operations.actors import Runtime, Scope
 from operations.attempts import AttemptRow, Tries
 from operations.catalogue import Catalogue, ToolFacts
 from operations.fold import Fact
-from operations.reports import broken_promises, deciding, hearsay, keeping, writing
+from operations.reports import births, broken_promises, deciding, hearsay, keeping, writing
 from operations.reports.births import Call
 from operations.reports.broken_promises import Opening
 from operations.reports.calls import calls_of
@@ -133,6 +133,7 @@ class _Batch:
         self.runtime = runtime
         self.opening = Opening()
         self.older_tools: dict[tuple[str, int | None], ToolFacts] = {}
+        self.newborn: list[LockedOperation] = []
 
     def ingest(self) -> None:
         cur = self.cur
@@ -141,6 +142,7 @@ class _Batch:
         judged = [record for record in self.batch if record.status != DUPLICATE]
         runs = runs_of(cur, judged, self.runtime)
         calls = calls_of(cur, judged, runs, self.runtime, known)
+        self.newborn = [call.op for call in calls if call.is_new]
         before = self._before(calls)
         keeping.mark_conflicts(calls)
         keeping.keep(cur, judged, calls, self.runtime)
@@ -179,6 +181,8 @@ class _Batch:
         cur, actor = self.cur, self.runtime.actor
         writing.write_tries(cur, decisions, self.runtime, now)
         moves = [move for decision in decisions for move in decision.moves]
+        moving = {move.op.id for move in moves if move.to_state is not None}
+        births.enter(cur, [op for op in self.newborn if op.id not in moving])
         transitions.transition_many(cur, moves, actor=actor)
         writing.write_payloads(cur, decisions)
         undoubted = []

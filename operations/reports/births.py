@@ -25,7 +25,7 @@ WITH fresh AS (
          updated_at)
     SELECT id, %(environment)s, %(namespace)s, idem_key, derived_key, run, step, call, position,
            id_missing, tool, tool_version, tool_class, %(catalogue)s, fingerprint, goal, amount,
-           currency, 'self', 'report', 'PENDING', 1, false, 'runtime', 'none', false, 0, 0, flags,
+           currency, 'self', 'report', 'PENDING', 1, false, 'lease', 'none', false, 0, 0, flags,
            0, provider_ref, clock_timestamp(), clock_timestamp()
     FROM unnest(%(id)s::uuid[], %(idem_key)s::text[], %(derived_key)s::text[], %(run)s::uuid[],
                 %(step)s::int[], %(call)s::text[], %(position)s::int[], %(id_missing)s::bool[],
@@ -47,6 +47,11 @@ WITH fresh AS (
       FROM fresh ORDER BY id
 )
 SELECT id, created_at FROM fresh"""
+#: A row that is born waiting for its lease is entered among what stands open when it first moves,
+#: and never where that commits it, as most newborn calls of a batch do (see `guards.sql`).
+_NOT_ENTERED: Final = "lease"
+_ENTER: Final = """
+UPDATE operations_operation SET waiting_on = 'runtime' WHERE id = ANY(%s::uuid[])"""
 _REUSED: Final = """
 SELECT DISTINCT run_id, tool_call_id, step FROM operations_operation
  WHERE run_id = ANY(%s::uuid[]) AND tool_call_id = ANY(%s::text[])"""
@@ -108,6 +113,14 @@ def make(
     return {call.op.id: call for call in calls if call.op.id in born}
 
 
+def enter(cur: Any, ops: Sequence[LockedOperation]) -> None:
+    """Enter newborn operations that no move of this batch carries anywhere: they wait."""
+    if ops:
+        cur.execute(_ENTER, (arrays.plain(op.id for op in ops),))
+        for op in ops:
+            op.waiting_on = "runtime"
+
+
 def _newborn(
     op_id: UUID,
     records: Sequence[Reported],
@@ -153,7 +166,7 @@ def _newborn(
         failure=None,
         closed=False,
         closed_as=None,
-        waiting_on="runtime",
+        waiting_on=_NOT_ENTERED,
         waiting_until=None,
         release_reason=None,
         gate="none",

@@ -60,10 +60,13 @@ def _with_id(said: Reported) -> Reported:
 
 
 def _read(said: Reported, values: Mapping[str, Any]) -> None:
+    are_known = False
     for name, value in values.items():
         check = _CHECKS.get(name)
         if check is None:
-            _known(values, _FIELDS, "")
+            if not are_known:
+                _known(values, _FIELDS, "")
+                are_known = True
         elif value is not None:
             setattr(said, name, check(value, f"/{name}"))
     if said.type is None or said.run is None:
