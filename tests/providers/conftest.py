@@ -1,10 +1,12 @@
-"""The simulated provider, one for each file of tests, its levers back in place after each test."""
+"""What stands in for a provider: one for each file of tests, mended after each test."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.providers.sql_bench import SqlBench
 from tests.support.simulated_provider import SimulatedProvider
+from tests.support.sql_cluster import SqlCluster
 
 
 @pytest.fixture(scope="module")
@@ -25,3 +27,19 @@ def provider(running: SimulatedProvider) -> Iterator[SimulatedProvider]:
         mail_honours_keys=False,
         stripe_honours_keys=True,
     )
+
+
+@pytest.fixture(scope="module")
+def customers_shop() -> Iterator[SqlBench]:
+    """A Postgres cluster of its own, as a customer has it."""
+    cluster = SqlCluster().start()
+    bench = SqlBench(cluster)
+    yield bench
+    bench.close()
+    cluster.remove()
+
+
+@pytest.fixture
+def shop(customers_shop: SqlBench) -> Iterator[SqlBench]:
+    yield customers_shop
+    customers_shop.mend()

@@ -1,9 +1,12 @@
 """Report mode: batches of what already happened."""
 
+from collections.abc import Sequence
+
 from console.api import bodies, problems, shapes
 from console.api.requests import Answer, Request
 from operations import ingest
 from operations.canonical import InvalidJson
+from operations.reports.splitting import Parsed
 
 MOST_RECORDS = 5000
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, "": True}
@@ -17,7 +20,7 @@ def report(request: Request) -> Answer:
     runtime = request.runtime
     try:
         if request.media_type == bodies.NDJSON:
-            records = ingest.split_lines(request.body)
+            records: Sequence[str | Parsed] = ingest.split_lines(request.body)
         else:
             records = ingest.split_array(request.body)
     except InvalidJson as fault:
