@@ -96,7 +96,7 @@ def test_pages_work_without_script(
     assert page.locator("tbody tr").count() == 1
     page.goto(f"/ops/{places['needs_person']}/")
     page.get_by_role("button", name="Ask provider again").click()
-    assert page.get_by_role("status").filter(has_text="a person must find out").is_visible()
+    page.get_by_role("status").filter(has_text="a person must find out").wait_for()
     page.goto("/")
     page.get_by_label("Go to an id, a key or a page").first.fill(places["committed"])
     page.keyboard.press("Enter")
