@@ -103,10 +103,11 @@ class Groups:
                 entry.may_be_stored = True
         finally:
             self._away -= 1
-        for entry in reversed(taken):
+        for entry in taken:
             if entry.no_room:
                 entry.no_room = False
-                self._queue.appendleft(entry)
+                # At the end: many calls of one run must not hold up everybody else's.
+                self._queue.append(entry)
             elif not entry.future.done():
                 entry.tell()
         self._leave()
