@@ -45,13 +45,12 @@ def admit(request: ClaimRequest, runtime: Runtime) -> Answer:
     What was found out on the way (an incident, a lapse, an end) is committed before a refusal is
     raised. Nothing is answered while the log is not the one that was published (503).
     """
-    soundness.check_claims()
-    one = plain(request, runtime)
-    if one is not None:
+    intent = _describe(request, runtime)
+    if _may_be_plain(intent):
+        one = PlainClaim(intent, runtime)
         Group(one).carry_out()
         if one.answer is not None:
             return one.answer
-    intent = naming.describe(request, runtime, catalogue.known())
     with rows.hot_cursor() as cur:
         if not intent.fingerprint_is_claimed():
             raise _wrong_fingerprint(cur, intent, runtime)
@@ -69,9 +68,18 @@ def admit(request: ClaimRequest, runtime: Runtime) -> Answer:
 
 
 def plain(request: ClaimRequest, runtime: Runtime) -> PlainClaim | None:
-    """The claim as a member of a group (`operations.together`); None where it cannot be plain."""
-    intent = naming.describe(request, runtime, catalogue.known())
+    """The claim as a member of a group (`operations.together`); None where it cannot be plain.
+
+    Refused as by `admit` while the log is not the one that was published.
+    """
+    intent = _describe(request, runtime)
     return PlainClaim(intent, runtime) if _may_be_plain(intent) else None
+
+
+def _describe(request: ClaimRequest, runtime: Runtime) -> Intent:
+    """What every claim passes first, alone or in a group."""
+    soundness.check_claims()
+    return naming.describe(request, runtime, catalogue.known())
 
 
 def _wrong_fingerprint(cur: Any, intent: Intent, runtime: Runtime) -> DomainError:

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 
-from approvals import decisions, enrolment, epochs, signing_keys, statements
+from approvals import admission, decisions, enrolment, epochs, signing_keys, statements
 from approvals.errors import Refused
 from operations.errors import DomainError
 from operations.ledger import (
@@ -26,7 +26,7 @@ from operations.ledger import (
     watching,
 )
 from operations.models import Event
-from tests.support import approving, deciding, granting, sealing
+from tests.support import approving, claiming, deciding, granting, sealing
 from tests.support.committed import _django_db_helper  # noqa: F401
 from tests.support.records import record, report, runtime
 
@@ -195,6 +195,11 @@ def test_n67_a_whole_chain_that_was_computed_again_does_not_match_a_checkpoint_h
     with pytest.raises(DomainError) as refused:
         granting.claim(approving.ask())
     assert (refused.value.code, refused.value.status) == ("UNAVAILABLE", 503)
+    # A claim that would travel in a group goes through the same door.
+    agent = claiming.Agent()
+    with pytest.raises(DomainError) as also_refused:
+        admission.plain(agent.call(), agent.runtime)
+    assert (also_refused.value.code, also_refused.value.status) == ("UNAVAILABLE", 503)
 
 
 def test_n62_a_restored_backup_answers_503_until_an_admin_signs_the_break() -> None:
